@@ -1,0 +1,48 @@
+package assignor
+
+import "github.com/coordd/coordd/topology"
+
+// Spec is the input of an assignment.
+type Spec struct {
+	// Members are sorted by member id.
+	Members []Member
+	// Subtopologies are sorted by id as strings.
+	Subtopologies []Subtopology
+	// NumStandbyReplicas is the number of standby copies of each stateful task.
+	NumStandbyReplicas int
+	// RackAwareTags are the client tags over which standbys shall be spread.
+	RackAwareTags []string
+}
+
+// Member is one member with the tasks that it holds now (assigned, without tasks pending revocation).
+type Member struct {
+	ID, ProcessID string
+	InstanceID    *string
+	RackID        *string
+	// Tags are the client tags of the member's process.
+	Tags    map[string]string
+	Current topology.Assignment
+	// Offsets are the reported cumulative changelog positions by task; nil when nothing was reported.
+	Offsets    map[topology.Task]int64
+	EndOffsets map[topology.Task]int64
+}
+
+// Subtopology is what an assignor knows of a subtopology.
+type Subtopology struct {
+	ID string
+	// Tasks is the number of its tasks; partitions are 0 to Tasks-1.
+	Tasks int32
+	// Stateful says whether it has a changelog topic.
+	Stateful bool
+}
+
+// Assignment is the target of each member by member id. Every member of the Spec has an entry.
+type Assignment map[string]topology.Assignment
+
+// Assignor computes assignments. Implementations are stateless and safe for concurrent use.
+type Assignor interface {
+	// Name is the name by which groups choose the assignor.
+	Name() string
+	// Assign computes the target; it fails only when there is no member.
+	Assign(Spec) (Assignment, error)
+}

@@ -1,0 +1,69 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+// Call is one request to a shard and, later, its answer. A Call belongs to the machine from Submit until Done.
+type Call struct {
+	// Client is who asks; it must stay valid until Done.
+	Client *coordinator.Client
+	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *HoldsRequest, *DeleteGroupRequest,
+	// *offsets.CommitRequest, *offsets.FetchRequest and *offsets.DeleteRequest.
+	Request any
+	// Response is set before Done: *streams.HeartbeatResponse (pointing to Heartbeat), *streams.Description,
+	// *HoldsResponse, *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
+	Response any
+	// Err is set instead of Response when the shard could not take the call: NOT_COORDINATOR,
+	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request.
+	Err *coordinator.Error
+	// Heartbeat is the room for a heartbeat's answer, so that a steady heartbeat allocates nothing.
+	Heartbeat streams.HeartbeatResponse
+	// Done is told once, on any goroutine and without locks; it must not block.
+	Done Completer
+}
+
+// Completer is told when a call is answered.
+type Completer interface{ CallDone(*Call) }
+
+// DescribeRequest asks for one group (StreamsGroupDescribe).
+type DescribeRequest struct{ GroupID string }
+
+// HoldsRequest asks whether the shard holds a group; only the shard's leader may say that it does not.
+type HoldsRequest struct{ GroupID string }
+
+// HoldsResponse answers a HoldsRequest.
+type HoldsResponse struct {
+	Held bool
+	// Empty says that the group has no members.
+	Empty bool
+}
+
+// DeleteGroupRequest asks to delete an empty group (DeleteGroups).
+type DeleteGroupRequest struct{ GroupID string }
+
+// DeleteGroupResponse answers a DeleteGroupRequest.
+type DeleteGroupResponse struct{ Err *coordinator.Error }
+
+// GroupID is the group that a request of a Call is about.
+func GroupID(request any) string {
+	switch r := request.(type) {
+	case *streams.HeartbeatRequest:
+		return r.GroupID
+	case *DescribeRequest:
+		return r.GroupID
+	case *HoldsRequest:
+		return r.GroupID
+	case *DeleteGroupRequest:
+		return r.GroupID
+	case *offsets.CommitRequest:
+		return r.GroupID
+	case *offsets.FetchRequest:
+		return r.GroupID
+	case *offsets.DeleteRequest:
+		return r.GroupID
+	}
+	return ""
+}

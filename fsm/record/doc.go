@@ -1,0 +1,11 @@
+// Package record owns the record types of the replicated log and their codecs: Kafka's StreamsGroup* records
+// (byte-compatible, semantics of StreamsGroup*.json in kafka group-coordinator 4.4), the project's own record types,
+// and the envelope of a log entry.
+//
+// Own record types, never reused:
+//
+//	1000 OffsetsClaim   the group's offsets are kept upstream under the static member "coordd"
+//	1001 Node           a coordd node of the cluster (system shard)
+//	1002 BrokerSlot     the port slot of an upstream broker (system shard)
+//	1003 Cluster        cluster-wide facts fixed at formation (system shard)
+package record

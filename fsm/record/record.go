@@ -1,0 +1,147 @@
+package record
+
+import "github.com/coordd/coordd/topology"
+
+// Type is the number of a record type, the first two bytes of a key.
+type Type int16
+
+// Record types. 17 and 19–23 are Kafka's (CoordinatorRecordType); numbers from 1000 are the project's own.
+const (
+	TypeGroupMetadata     Type = 17
+	TypeMemberMetadata    Type = 19
+	TypeTargetMetadata    Type = 20
+	TypeTargetMember      Type = 21
+	TypeCurrentAssignment Type = 22
+	TypeTopology          Type = 23
+	TypeOffsetsClaim      Type = 1000
+	TypeNode              Type = 1001
+	TypeBrokerSlot        Type = 1002
+	TypeCluster           Type = 1003
+)
+
+// Key names what a record is about; the latest record of a key wins. Keys are comparable.
+type Key struct {
+	Type Type
+	// Group is the group id of types 17–23 and 1000; empty otherwise.
+	Group string
+	// Member is the member id of types 19, 21 and 22; empty otherwise.
+	Member string
+	// ID is the node id (1001) or broker id (1002); 0 otherwise.
+	ID int32
+}
+
+// Record is one keyed fact. A nil Value deletes the key (a tombstone).
+type Record struct {
+	Key   Key
+	Value Value
+}
+
+// Value is one of the pointer types below. Values are immutable once they are in a Record.
+type Value interface{ recordType() Type }
+
+// GroupMetadata is StreamsGroupMetadataValue (type 17).
+type GroupMetadata struct {
+	Epoch                  int32
+	MetadataHash           int64
+	ValidatedTopologyEpoch int32 // -1: never validated
+	// AssignmentConfigs are the assignment settings used last, keys ascending.
+	AssignmentConfigs      []KeyValue
+	StoredDescriptionEpoch int32 // -1: none
+	FailedDescriptionEpoch int32 // -1: none
+}
+
+// MemberMetadata is StreamsGroupMemberMetadataValue (type 19).
+type MemberMetadata struct {
+	InstanceID         *string
+	RackID             *string
+	ClientID           string
+	ClientHost         string
+	RebalanceTimeoutMs int32 // -1: never told
+	TopologyEpoch      int32 // -1: never told
+	ProcessID          string
+	UserEndpoint       *Endpoint
+	// ClientTags are sorted by key.
+	ClientTags []KeyValue
+}
+
+// TargetMetadata is StreamsGroupTargetAssignmentMetadataValue (type 20).
+type TargetMetadata struct {
+	AssignmentEpoch int32
+	// TimestampMs is when the target was computed, in milliseconds since 1970; 0 after the group became empty.
+	TimestampMs int64
+}
+
+// TargetMember is StreamsGroupTargetAssignmentMemberValue (type 21).
+type TargetMember struct{ Assignment topology.Assignment }
+
+// CurrentAssignment is StreamsGroupCurrentMemberAssignmentValue (type 22).
+type CurrentAssignment struct {
+	MemberEpoch   int32
+	PreviousEpoch int32
+	State         MemberState
+	// Assigned are the tasks that the member was told to own; active tasks carry assignment epochs.
+	Assigned topology.Assignment
+	// Revoking are the tasks whose release the member has not confirmed yet.
+	Revoking topology.Assignment
+}
+
+// Topology is StreamsGroupTopologyValue (type 23).
+type Topology struct{ topology.Topology }
+
+// OffsetsClaim (type 1000) says that offsets of the group may be in flight to, or kept at, the upstream under the
+// static member "coordd": a new leader must take that membership over before the first commit or task move.
+type OffsetsClaim struct{}
+
+// Node (type 1001, system shard) is one coordd node.
+type Node struct {
+	RaftAddress string
+	ClientHost  string
+	ClientPort  uint16
+	// BrokerPortBase is the first of the node's ports that stand for upstream brokers, and BrokerPortStep the
+	// distance between two of them.
+	BrokerPortBase uint16
+	BrokerPortStep uint16
+	// Live says whether the system leader reaches the node.
+	Live bool
+}
+
+// BrokerSlot (type 1002, system shard) is the number k of the port that stands for an upstream broker on every node.
+type BrokerSlot struct{ Slot int32 }
+
+// Cluster (type 1003, system shard) holds what is fixed when the cluster is formed.
+type Cluster struct {
+	ID           string
+	Shards       int32
+	FeatureLevel int32
+}
+
+// KeyValue is a string pair.
+type KeyValue struct{ Key, Value string }
+
+// Endpoint is where an application serves interactive queries.
+type Endpoint struct {
+	Host string
+	Port uint16
+}
+
+// MemberState is the reconciliation state of a member (StreamsGroupMember.java, MemberState).
+type MemberState int8
+
+// States of a member.
+const (
+	MemberStable          MemberState = 1
+	MemberUnrevokedTasks  MemberState = 2
+	MemberUnreleasedTasks MemberState = 3
+	MemberUnknown         MemberState = 127
+)
+
+func (*GroupMetadata) recordType() Type     { return TypeGroupMetadata }
+func (*MemberMetadata) recordType() Type    { return TypeMemberMetadata }
+func (*TargetMetadata) recordType() Type    { return TypeTargetMetadata }
+func (*TargetMember) recordType() Type      { return TypeTargetMember }
+func (*CurrentAssignment) recordType() Type { return TypeCurrentAssignment }
+func (*Topology) recordType() Type          { return TypeTopology }
+func (*OffsetsClaim) recordType() Type      { return TypeOffsetsClaim }
+func (*Node) recordType() Type              { return TypeNode }
+func (*BrokerSlot) recordType() Type        { return TypeBrokerSlot }
+func (*Cluster) recordType() Type           { return TypeCluster }
