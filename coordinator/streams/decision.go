@@ -1,0 +1,111 @@
+package streams
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// Env is what a decision sees of the world beside the group.
+type Env struct {
+	// Now is the leader's time in milliseconds since 1970.
+	Now int64
+	// Settings are the group's effective settings.
+	Settings *coordinator.GroupSettings
+	// Metadata is the upstream's topics now, and MetadataVersion a number that changes whenever any topic changes.
+	Metadata        topology.Metadata
+	MetadataVersion uint64
+	// Assignor computes target assignments.
+	Assignor assignor.Assignor
+	// HoldGrants is true while this leader has not yet taken over the group's membership upstream: active tasks that
+	// a member would newly get count as unreleased, so that no task moves before the old leader's commits are fenced.
+	HoldGrants bool
+	// CreationErrors says why an earlier attempt to create a topic failed; "" when none did. It may be nil.
+	CreationErrors func(topic string) string
+}
+
+// HeartbeatInput is all that [Heartbeat] looks at.
+type HeartbeatInput struct {
+	Group   *fsm.Group // nil: no such group
+	Soft    *Soft      // nil: none yet
+	Env     Env
+	Client  *coordinator.Client
+	Request *HeartbeatRequest
+}
+
+// Decision is the outcome of a decision. Nothing has changed when it is made: the shard proposes the records, applies
+// Soft, releases Reply when the records (and all that the decision saw) are committed, and then runs the effects.
+// A decision with Reply.Err set has neither records nor soft changes.
+type Decision struct {
+	Records []record.Record
+	// Reply is meaningful for heartbeats and leaves only.
+	Reply HeartbeatResponse
+	// Soft is applied with [Soft.Apply] in the order of the decisions; that may be done at once, since soft state
+	// ends with the leadership and is never rolled back.
+	Soft    SoftChange
+	Effects []Effect
+	// Cause says why the group epoch was raised; its Kinds are 0 when it was not.
+	Cause Cause
+}
+
+// Effect is something that the leader does after the commit. It may be repeated or lost without harm.
+type Effect interface{ effect() }
+
+// CreateTopics asks for internal topics to be created upstream. Partition counts are decided; a replication factor of
+// 0 or less is the upstream's default.
+type CreateTopics struct{ Topics []topology.InternalTopic }
+
+// GroupEmptied says that the last member is gone: the group's membership upstream can be released.
+type GroupEmptied struct{}
+
+func (CreateTopics) effect() {}
+func (GroupEmptied) effect() {}
+
+// CauseKind is a set of reasons for a new group epoch.
+type CauseKind uint16
+
+// Reasons for a new group epoch.
+const (
+	CauseJoin CauseKind = 1 << iota
+	CauseMemberChanged
+	CauseStaticReplacement
+	CauseTopology
+	CauseTopicChange
+	CauseValidation
+	CauseConfigChange
+	CauseLeave
+	CauseSessionExpired
+	CauseRebalanceTimeout
+)
+
+var causeNames = [...]string{"join", "member changed", "static member replaced", "topology", "topics changed",
+	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout"}
+
+// String lists the reasons for people.
+func (k CauseKind) String() string {
+	if k == 0 {
+		return "none"
+	}
+	var names []string
+	for i, name := range causeNames {
+		if k&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Cause is why a group epoch was raised, for log lines and the journal.
+type Cause struct {
+	Kinds CauseKind
+	// Epoch is the new group epoch.
+	Epoch int32
+	// MemberID, InstanceID and Host belong to the member whose request or absence raised the epoch.
+	MemberID, InstanceID, Host string
+	// Detail is a short explanation for people; it may be empty.
+	Detail string
+}

@@ -1,0 +1,208 @@
+package streams
+
+import (
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// Soft is what only the leader knows of a group. The shard owns it: decisions read it, [Soft.Apply] changes it. It
+// ends with the leadership; [NewSoftOnElection] starts it anew.
+type Soft struct {
+	// Members holds an entry for each member by member id.
+	Members map[string]*SoftMember
+	// Shutdown is the id of the member that first asked for the application's shutdown, "" when none did. It is
+	// cleared when the group becomes empty. Failover loses it, as in Kafka; a planned transfer hands it over.
+	Shutdown string
+	// EndpointEpoch is the version of the interactive-query endpoints. Failover sets it to the unix seconds of the
+	// election, which is above all that members have seen.
+	EndpointEpoch int32
+	// InitialDelayUntil is when the initial rebalance delay ends, 0 when none runs. Failover starts the delay again
+	// where no target was ever computed for the members.
+	InitialDelayUntil int64
+	// AssignmentDue is when a target assignment that the assignment interval held back is to be computed, 0 when none
+	// is. Failover sets it to the end of the interval.
+	AssignmentDue int64
+	// Topics is the configured topology in memory. Failover loses it; the next heartbeat computes it again.
+	Topics *ConfiguredTopics
+	// endpoints caches the endpoint list of endpointsEpoch. Failover loses it.
+	endpoints      []EndpointPartitions
+	endpointsEpoch int32
+	endpointsOf    *topology.Configured
+}
+
+// SoftMember is what only the leader knows of a member.
+type SoftMember struct {
+	// SessionDeadline is when the member is removed unless a heartbeat comes before. Failover sets it to a full
+	// session time-out.
+	SessionDeadline int64
+	// RebalanceDeadline is when the member is removed if its epoch is still RebalanceEpoch; 0 when it has nothing to
+	// revoke. Failover sets it to a full rebalance time-out.
+	RebalanceDeadline int64
+	RebalanceEpoch    int32
+	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
+	TaskOffsets, TaskEndOffsets []TaskOffset
+}
+
+// ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
+type ConfiguredTopics struct {
+	// Topology is the identity of the topology that was configured.
+	Topology *topology.Topology
+	// Version is the metadata version at which Configured was computed or found still valid.
+	Version    uint64
+	Configured *topology.Configured
+}
+
+// SoftChange is how a decision changes the group's soft state. Zero fields change nothing.
+type SoftChange struct {
+	// Member is whose entry is changed (or made) by SessionDeadline, the rebalance fields and the offsets.
+	Member          string
+	SessionDeadline int64
+	// Rebalance says what happens to the member's rebalance timer.
+	Rebalance         RebalanceTimer
+	RebalanceDeadline int64
+	RebalanceEpoch    int32
+	// TaskOffsets and TaskEndOffsets replace the member's lists unless nil.
+	TaskOffsets, TaskEndOffsets []TaskOffset
+	// Removed is a member whose entry is dropped, before Member's is changed.
+	Removed string
+	// Emptied says that the last member is gone: shutdown request and pending computations are dropped.
+	Emptied bool
+	// Shutdown is remembered unless another member asked before.
+	Shutdown string
+	// EndpointEpoch is the new endpoint epoch where EndpointsChanged.
+	EndpointsChanged bool
+	EndpointEpoch    int32
+	// InitialDelay and Assignment arm (> 0) or clear (< 0) the group's timers.
+	InitialDelay, Assignment int64
+	// Topics replaces the configured topology.
+	Topics *ConfiguredTopics
+
+	endpoints      []EndpointPartitions
+	endpointsEpoch int32
+	endpointsOf    *topology.Configured
+}
+
+// RebalanceTimer is what happens to a rebalance timer.
+type RebalanceTimer uint8
+
+// What happens to a rebalance timer.
+const (
+	RebalanceTimerKept RebalanceTimer = iota
+	RebalanceTimerStarted
+	RebalanceTimerCancelled
+)
+
+// NewSoft makes the soft state of a group that this leader's log just created.
+func NewSoft() *Soft { return &Soft{Members: make(map[string]*SoftMember)} }
+
+// NewSoftOnElection makes the soft state of a group that a new leader found in its log: full session time-outs for
+// all members and full rebalance time-outs for those with tasks to revoke (semantics.md §14).
+func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
+	s := &Soft{
+		Members:       make(map[string]*SoftMember, g.NumMembers()),
+		EndpointEpoch: int32(env.Now / 1000 & 0x7fffffff),
+	}
+	for m := range g.Members() {
+		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}
+		if c := currentOf(m); c.State == record.MemberUnrevokedTasks {
+			sm.RebalanceDeadline = env.Now + int64(metaOf(m).RebalanceTimeoutMs)
+			sm.RebalanceEpoch = c.MemberEpoch
+		}
+		s.Members[m.ID] = sm
+	}
+	if g.NumMembers() > 0 && g.Epoch() > g.AssignmentEpoch() {
+		s.resumeAssignment(g, env)
+	}
+	return s
+}
+
+// resumeAssignment arms the timer that a failover interrupted: the initial delay where the members never had a
+// target, else the computation that is due after the assignment interval.
+func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
+	if targetTimestamp(g) == 0 {
+		if d := int64(env.Settings.InitialRebalanceDelayMs); d > 0 {
+			s.InitialDelayUntil = env.Now + d
+		}
+		return
+	}
+	s.AssignmentDue = max(env.Now, targetTimestamp(g)+int64(env.Settings.AssignmentIntervalMs))
+}
+
+// Apply makes the change of a decision.
+func (s *Soft) Apply(c *SoftChange) {
+	if c.Removed != "" {
+		delete(s.Members, c.Removed)
+	}
+	if c.Emptied {
+		s.Shutdown = ""
+		s.AssignmentDue = 0
+	}
+	if c.Member != "" {
+		s.applyMember(c)
+	}
+	if c.Shutdown != "" && s.Shutdown == "" {
+		s.Shutdown = c.Shutdown
+	}
+	if c.EndpointsChanged {
+		s.EndpointEpoch = c.EndpointEpoch
+	}
+	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
+	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)
+	if c.Topics != nil {
+		s.Topics = c.Topics
+	}
+	if c.endpoints != nil {
+		s.endpoints, s.endpointsEpoch, s.endpointsOf = c.endpoints, c.endpointsEpoch, c.endpointsOf
+	}
+}
+
+func timer(old, change int64) int64 {
+	switch {
+	case change > 0:
+		return change
+	case change < 0:
+		return 0
+	}
+	return old
+}
+
+func (s *Soft) applyMember(c *SoftChange) {
+	m := s.Members[c.Member]
+	if m == nil {
+		m = &SoftMember{}
+		s.Members[c.Member] = m
+	}
+	if c.SessionDeadline != 0 {
+		m.SessionDeadline = c.SessionDeadline
+	}
+	switch c.Rebalance {
+	case RebalanceTimerStarted:
+		m.RebalanceDeadline, m.RebalanceEpoch = c.RebalanceDeadline, c.RebalanceEpoch
+	case RebalanceTimerCancelled:
+		m.RebalanceDeadline, m.RebalanceEpoch = 0, 0
+	}
+	if c.TaskOffsets != nil {
+		m.TaskOffsets = c.TaskOffsets
+	}
+	if c.TaskEndOffsets != nil {
+		m.TaskEndOffsets = c.TaskEndOffsets
+	}
+}
+
+// NextDeadline is the earliest moment at which [Expire] has something to do for the member; 0 when there is none.
+// Deadlines only move later between two calls unless a rebalance timer was started, so that a shard may keep one heap
+// over (group, member) and push an entry again when it finds on expiry that the deadline moved.
+func (m *SoftMember) NextDeadline() int64 {
+	return earlier(m.SessionDeadline, m.RebalanceDeadline)
+}
+
+// NextDeadline is the earliest moment at which [Tick] has something to do for the group; 0 when there is none.
+func (s *Soft) NextDeadline() int64 { return earlier(s.InitialDelayUntil, s.AssignmentDue) }
+
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
