@@ -1,0 +1,107 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var minimal = []string{"data.dir=/tmp/x", "upstream.bootstrap.servers=127.0.0.1:1"}
+
+func TestDefaultsAreKafkas(t *testing.T) {
+	n, _, err := Load(Sources{Set: minimal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := n.Streams.Defaults
+	got := []int64{int64(d.SessionTimeoutMs), int64(d.HeartbeatIntervalMs), int64(d.MaxSize), int64(d.InitialRebalanceDelayMs),
+		int64(d.AssignmentIntervalMs), int64(d.TaskOffsetIntervalMs), d.AcceptableRecoveryLag, int64(d.NumWarmupReplicas), int64(d.OffsetMetadataMaxBytes)}
+	want := []int64{45000, 5000, 2147483647, 3000, 1000, 60000, 10000, 2, 4096}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	if d.AssignorName != "sticky" || n.Shards != 8 || n.RaftAdvertised != n.RaftListen {
+		t.Fatalf("%+v", n)
+	}
+}
+
+func TestPrecedenceFlagOverEnvironmentOverFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "coordd.yaml")
+	text := "shards: 3\ngroup.streams.assignment.interval.ms: 7\nlog.level: warn\ndata.dir: /from-file\n" +
+		"upstream.bootstrap.servers: [a:1, b:2]\npeers:\n  - {id: 0, raft: 'h0:9640', client: 'h0:9092'}\n  - {id: 1, raft: 'h1:9640', client: 'h1:9092'}\nraft.advertised: h0:9640\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, unused, err := Load(Sources{
+		File:    file,
+		Environ: []string{"COORDD_SHARDS=4", "COORDD_LOG_LEVEL=error", "COORDD_SERVICE_HOST=10.0.0.1", "HOME=/root"},
+		Set:     []string{"shards=5"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.Shards != 5 || n.LogLevel != "error" || n.Streams.Defaults.AssignmentIntervalMs != 7 {
+		t.Fatalf("shards %d, level %s, interval %d", n.Shards, n.LogLevel, n.Streams.Defaults.AssignmentIntervalMs)
+	}
+	if diff := cmp.Diff([]string{"a:1", "b:2"}, n.UpstreamBootstrap); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff([]Peer{{0, "h0:9640", "h0:9092"}, {1, "h1:9640", "h1:9092"}}, n.Peers); diff != "" {
+		t.Fatal(diff)
+	}
+	if diff := cmp.Diff([]string{"COORDD_SERVICE_HOST"}, unused); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestRefusalsNameSettingValueAndRange(t *testing.T) {
+	for _, c := range []struct{ set, setting, mentions string }{
+		{"shards=65", "shards", "1 to 64"},
+		{"shards=x", "shards", "1 to 64"},
+		{"shard=3", "shard", "did you mean shards"},
+		{"group.streams.session.timeout.ms=44999", "group.streams.session.timeout.ms", "45000 to 60000"},
+		{"group.streams.heartbeat.interval.ms=100", "group.streams.heartbeat.interval.ms", "5000 to 15000"},
+		{"group.streams.num.standby.replicas=3", "group.streams.num.standby.replicas", "0 to 2"},
+		{"group.streams.assignors=", "group.streams.assignors", "empty"},
+		{"group.streams.assignors=sticky,sticky", "group.streams.assignors", "twice"},
+		{"offsets.store=raft", "offsets.store", "one of upstream"},
+		{"client.listen=nowhere", "client.listen", "host:port"},
+		{"data.dir=", "data.dir", "folder"},
+		{"upstream.bootstrap.servers=", "upstream.bootstrap.servers", "broker"},
+		{"peers=1=h:1/h:2", "node.id", "ids in peers"},
+		{"peers=0=127.0.0.1:9640/h:2,0=h:3/h:4", "peers", "each id once"},
+		{"peers=nonsense", "peers", "id=raftHost"},
+		{"nonsense", "nonsense", "name=value"},
+	} {
+		_, _, err := Load(Sources{Set: append(append([]string{}, minimal...), c.set)})
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Setting != c.setting || !strings.Contains(err.Error(), c.mentions) {
+			t.Errorf("%s: %v", c.set, err)
+		}
+	}
+}
+
+func TestFileRefusals(t *testing.T) {
+	dir := t.TempDir()
+	for text, mentions := range map[string]string{
+		"shrds: 3\n":       "did you mean shards",
+		"shards: many\n":   "1 to 64",
+		": : :\n\t- bad":   "not YAML",
+		"peers: [{id: x}]": "id is not a number",
+	} {
+		file := filepath.Join(dir, "f.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Load(Sources{File: file, Set: minimal}); err == nil || !strings.Contains(err.Error(), mentions) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, _, err := Load(Sources{File: filepath.Join(dir, "absent"), Set: minimal}); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/coordd/coordd/coordinator"
+)
+
+// Node is the checked configuration of one node.
+type Node struct {
+	NodeID               int32
+	DataDir              string
+	RaftListen           string
+	RaftAdvertised       string
+	RaftPreset           string
+	Peers                []Peer
+	ClientListen         string
+	ClientAdvertisedHost string
+	BrokerPortBase       int
+	BrokerPortStep       int
+	AdminListen          string
+	NodeIDBase           int32
+	UpstreamBootstrap    []string
+	Shards               int
+	OffsetsStore         string
+	LogLevel             string
+	LogFormat            string
+	MaxRequestBytes      int
+	MaxIdleMs            int
+	MaxConnections       int
+	Streams              Streams
+}
+
+// Peer is one node of the cluster.
+type Peer struct {
+	ID int32
+	// Raft is the address of its Raft port.
+	Raft string
+	// Client is the address of its port for Kafka clients.
+	Client string
+}
+
+// Streams are the settings of streams groups on the level of the node, with the limits of a group's own settings.
+type Streams struct {
+	// Defaults are what a group uses unless it has settings of its own.
+	Defaults coordinator.GroupSettings
+	// Assignors are the names that groups may use; the first is the default.
+	Assignors []string
+
+	MinSessionTimeoutMs, MaxSessionTimeoutMs         int32
+	MinHeartbeatIntervalMs, MaxHeartbeatIntervalMs   int32
+	MinAssignmentIntervalMs, MaxAssignmentIntervalMs int32
+	MinTaskOffsetIntervalMs                          int32
+	MaxStandbyReplicas, MaxWarmupReplicas            int32
+}
+
+// check applies the relations between settings.
+func (n *Node) check() error {
+	s := &n.Streams
+	d := &s.Defaults
+	within := func(name string, value, low, high int32, lowName, highName string) error {
+		if value < low || value > high {
+			return &Error{Setting: name, Value: strconv.Itoa(int(value)),
+				Allowed: fmt.Sprintf("%d to %d, by %s and %s", low, high, lowName, highName)}
+		}
+		return nil
+	}
+	relations := []error{
+		within("group.streams.session.timeout.ms", d.SessionTimeoutMs, s.MinSessionTimeoutMs, s.MaxSessionTimeoutMs,
+			"group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"),
+		within("group.streams.heartbeat.interval.ms", d.HeartbeatIntervalMs, s.MinHeartbeatIntervalMs, s.MaxHeartbeatIntervalMs,
+			"group.streams.min.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"),
+		within("group.streams.assignment.interval.ms", d.AssignmentIntervalMs, s.MinAssignmentIntervalMs, s.MaxAssignmentIntervalMs,
+			"group.streams.min.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
+		within("group.streams.task.offset.interval.ms", d.TaskOffsetIntervalMs, s.MinTaskOffsetIntervalMs, maxInt32,
+			"group.streams.min.task.offset.interval.ms", "the largest int"),
+		within("group.streams.num.standby.replicas", d.NumStandbyReplicas, 0, s.MaxStandbyReplicas,
+			"zero", "group.streams.max.standby.replicas"),
+		within("group.streams.num.warmup.replicas", d.NumWarmupReplicas, 0, s.MaxWarmupReplicas,
+			"zero", "group.streams.max.warmup.replicas"),
+	}
+	for _, err := range relations {
+		if err != nil {
+			return err
+		}
+	}
+	if d.SessionTimeoutMs <= d.HeartbeatIntervalMs {
+		return &Error{Setting: "group.streams.session.timeout.ms", Value: strconv.Itoa(int(d.SessionTimeoutMs)),
+			Allowed: fmt.Sprintf("more than group.streams.heartbeat.interval.ms, which is %d", d.HeartbeatIntervalMs)}
+	}
+	return n.checkAddresses()
+}
+
+func (n *Node) checkAddresses() error {
+	for _, a := range []struct{ name, value string }{
+		{"raft.listen", n.RaftListen}, {"raft.advertised", n.RaftAdvertised},
+		{"client.listen", n.ClientListen}, {"admin.listen", n.AdminListen},
+	} {
+		if err := checkAddress(a.name, a.value); err != nil {
+			return err
+		}
+	}
+	if len(n.UpstreamBootstrap) == 0 {
+		return &Error{Setting: "upstream.bootstrap.servers", Value: "", Allowed: "host:port of at least one broker of the Kafka cluster behind"}
+	}
+	for _, address := range n.UpstreamBootstrap {
+		if err := checkAddress("upstream.bootstrap.servers", address); err != nil {
+			return err
+		}
+	}
+	if n.DataDir == "" {
+		return &Error{Setting: "data.dir", Value: "", Allowed: "a folder that this node may write"}
+	}
+	return n.checkPeers()
+}
+
+func checkAddress(name, value string) error {
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return &Error{Setting: name, Value: value, Allowed: "host:port with a port from 0 to 65535"}
+	}
+	return nil
+}
+
+func (n *Node) checkPeers() error {
+	self := false
+	ids, addresses := map[int32]bool{}, map[string]bool{}
+	for _, p := range n.Peers {
+		text := fmt.Sprintf("%d=%s/%s", p.ID, p.Raft, p.Client)
+		switch {
+		case ids[p.ID]:
+			return &Error{Setting: "peers", Value: text, Allowed: "each id once"}
+		case addresses[p.Raft]:
+			return &Error{Setting: "peers", Value: text, Allowed: "each raft address once"}
+		}
+		if err := checkAddress("peers", p.Raft); err != nil {
+			return err
+		}
+		if p.Client != "" {
+			if err := checkAddress("peers", p.Client); err != nil {
+				return err
+			}
+		}
+		ids[p.ID], addresses[p.Raft] = true, true
+		if p.ID == n.NodeID {
+			self = true
+			if p.Raft != n.RaftAdvertised {
+				return &Error{Setting: "peers", Value: text, Allowed: fmt.Sprintf("for this node (node.id %d) its raft.advertised, which is %s", n.NodeID, n.RaftAdvertised)}
+			}
+		}
+	}
+	if len(n.Peers) > 0 && !self {
+		return &Error{Setting: "node.id", Value: strconv.Itoa(int(n.NodeID)), Allowed: "one of the ids in peers"}
+	}
+	return nil
+}
