@@ -1,0 +1,39 @@
+package topicctl
+
+import (
+	"context"
+	"errors"
+
+	"github.com/coordd/coordd/topology"
+)
+
+// Source is the cluster whose topics are watched and created.
+type Source interface {
+	// Metadata reports every topic and broker of the cluster.
+	Metadata(ctx context.Context) (*Snapshot, error)
+	// CreateTopics asks the cluster's controller to create the topics and reports one entry, nil for success, for
+	// each of them. An error that wraps [ErrTopicExists] says that the topic is there already. The second result
+	// is set when the call as a whole failed; then the map is ignored.
+	CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error)
+}
+
+// ErrTopicExists is wrapped by a Source's error for a topic that exists (TOPIC_ALREADY_EXISTS).
+var ErrTopicExists = errors.New("topic exists")
+
+// Snapshot is one answer of the cluster. The receiver owns it.
+type Snapshot struct {
+	ClusterID string
+	// ControllerID is -1 while the cluster has no controller.
+	ControllerID int32
+	Brokers      []Broker
+	Topics       []topology.Topic
+}
+
+// Broker is one live broker of the cluster.
+type Broker struct {
+	ID   int32
+	Host string
+	Port int32
+	// Rack is empty when the broker names none.
+	Rack string
+}

@@ -1,0 +1,208 @@
+package topicctl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// WatcherConfig configures a Watcher. Source is required; zero durations mean the defaults.
+type WatcherConfig struct {
+	Source Source
+	// Logger gets one line when the upstream goes away and one when it comes back; nil means none.
+	Logger hclog.Logger
+	// Interval is the time between polls when nothing is asked for; 1 s by default.
+	Interval time.Duration
+	// MinGap is the least time between two polls, whatever is asked for; 50 ms by default.
+	MinGap time.Duration
+	// Timeout bounds one poll; 5 s by default.
+	Timeout time.Duration
+}
+
+// Watcher keeps an Image of the upstream fresh by polling. While the upstream is away the last good image stands.
+type Watcher struct {
+	cfg     WatcherConfig
+	image   atomic.Pointer[Image]
+	status  atomic.Pointer[Status]
+	refresh chan struct{}
+	ready   chan struct{}
+
+	mu        sync.Mutex
+	listeners []func(old, new *Image)
+}
+
+// Status says how the watch fares.
+type Status struct {
+	// Reachable says whether the last poll was answered; false before the first.
+	Reachable bool
+	// Since is when Reachable became what it is; zero before the first poll.
+	Since time.Time
+	// Err is the last failure while the upstream is away.
+	Err error
+}
+
+// NewWatcher makes a Watcher; Run makes it poll.
+func NewWatcher(cfg WatcherConfig) *Watcher {
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	cfg.Interval = orDefault(cfg.Interval, time.Second)
+	cfg.MinGap = orDefault(cfg.MinGap, 50*time.Millisecond)
+	cfg.Timeout = orDefault(cfg.Timeout, 5*time.Second)
+	w := &Watcher{cfg: cfg, refresh: make(chan struct{}, 1), ready: make(chan struct{})}
+	w.image.Store(emptyImage)
+	w.status.Store(&Status{})
+	return w
+}
+
+func orDefault[T int | time.Duration](v, def T) T {
+	if v <= 0 {
+		return def
+	}
+	return v
+}
+
+// Image is the newest image; Version 0 until the upstream answered once. It is never nil.
+func (w *Watcher) Image() *Image { return w.image.Load() }
+
+// Status reports whether the upstream answers.
+func (w *Watcher) Status() Status { return *w.status.Load() }
+
+// Ready is closed when the upstream has answered once.
+func (w *Watcher) Ready() <-chan struct{} { return w.ready }
+
+// OnChange adds a listener. Listeners are called one after another from the goroutine of Run whenever anything in the
+// image changed, with the image already in place; they must not block.
+func (w *Watcher) OnChange(f func(old, new *Image)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listeners = append(w.listeners, f)
+}
+
+// Refresh asks for a poll now, and for quick polls after it until the usual pace is reached again, because a change
+// takes a moment to reach every broker. Calls that come while one is waiting are one.
+func (w *Watcher) Refresh() {
+	select {
+	case w.refresh <- struct{}{}:
+	default:
+	}
+}
+
+// Run polls until ctx ends. It must be called once.
+func (w *Watcher) Run(ctx context.Context) {
+	gap := w.cfg.Interval
+	suspect := false
+	for {
+		next := w.poll(ctx, suspect)
+		if ctx.Err() != nil {
+			return
+		}
+		// An answer that lacks something is believed the second time only: ask again soon.
+		suspect = next == pollSuspect
+		wait := gap
+		if suspect {
+			wait = min(gap, w.cfg.Interval/4)
+		}
+		asked, err := w.sleep(ctx, wait)
+		if err != nil {
+			return
+		}
+		if asked {
+			gap = w.cfg.MinGap
+		} else {
+			gap = min(2*gap, w.cfg.Interval)
+		}
+	}
+}
+
+// sleep waits for d, or for MinGap when a refresh is asked for meanwhile, and reports whether it was.
+func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err error) {
+	start := time.Now()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-timer.C:
+		return false, nil
+	case <-w.refresh:
+	}
+	timer.Reset(max(0, w.cfg.MinGap-time.Since(start)))
+	select {
+	case <-ctx.Done():
+		return true, ctx.Err()
+	case <-timer.C:
+		return true, nil
+	}
+}
+
+type pollResult int
+
+const (
+	pollGood    pollResult = iota
+	pollSuspect            // the answer lacks something and was not believed yet
+	pollFailed
+)
+
+// poll asks once. Unless confirmed, an answer in which topics or partitions are missing changes nothing: a broker that
+// lags behind or has just started must not make groups lose their topics.
+func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
+	pollCtx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
+	snapshot, err := w.cfg.Source.Metadata(pollCtx)
+	cancel()
+	if err == nil && len(snapshot.Brokers) == 0 {
+		err = errors.New("the upstream names no brokers")
+	}
+	if ctx.Err() != nil {
+		return pollFailed
+	}
+	w.note(err)
+	if err != nil {
+		return pollFailed
+	}
+	old := w.image.Load()
+	image := NewImage(snapshot, old)
+	if !confirmed && old.shrunk(image) {
+		return pollSuspect
+	}
+	if image == old {
+		return pollGood
+	}
+	w.image.Store(image)
+	if old.Version == 0 {
+		close(w.ready)
+	}
+	w.mu.Lock()
+	listeners := slices.Clone(w.listeners)
+	w.mu.Unlock()
+	for _, f := range listeners {
+		f(old, image)
+	}
+	return pollGood
+}
+
+// note keeps the status and logs when it changes.
+func (w *Watcher) note(err error) {
+	old := w.status.Load()
+	if err == nil && old.Reachable {
+		return
+	}
+	now := time.Now()
+	status := &Status{Reachable: err == nil, Since: now, Err: err}
+	switch {
+	case err != nil && !old.Reachable && !old.Since.IsZero():
+		status.Since = old.Since
+	case err != nil:
+		w.cfg.Logger.Warn("upstream is away", "error", err)
+	case old.Since.IsZero():
+		w.cfg.Logger.Info("upstream answers")
+	default:
+		w.cfg.Logger.Info("upstream is back", "away", now.Sub(old.Since))
+	}
+	w.status.Store(status)
+}
