@@ -167,9 +167,10 @@ func StopAll() {
 }
 
 // Tail returns the last n lines of the log of the process.
-func (p *Proc) Tail(n int) string { return tail(p.Log, n) }
+func (p *Proc) Tail(n int) string { return Tail(p.Log, n) }
 
-func tail(file string, n int) string {
+// Tail returns the last n lines of a file.
+func Tail(file string, n int) string {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return err.Error()

@@ -1,0 +1,153 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/coordd/coordd/test/e2e/content"
+)
+
+const partitions = 3
+
+func client(t *testing.T, bootstrap string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.MetadataMinAge(100 * time.Millisecond)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// createTopics creates the topics of an application.
+func createTopics(t *testing.T, bootstrap, app, topology string) {
+	t.Helper()
+	var names []string
+	for _, suffix := range content.Topics(topology) {
+		names = append(names, app+suffix)
+	}
+	admin := kadm.NewClient(client(t, bootstrap))
+	ctx := within(t, 30*time.Second)
+	resp, err := admin.CreateTopics(ctx, partitions, -1, nil, names...)
+	if err = errors.Join(err, resp.Error()); err != nil {
+		t.Fatalf("create topics: %v", err)
+	}
+	for { // a topic is of use once every partition has a leader
+		details, err := admin.ListTopics(ctx, names...)
+		if err == nil && details.Error() == nil && len(details) == len(names) {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("topics %v: %v", names, err)
+		}
+	}
+}
+
+// feeder produces the input of an application from its own goroutine.
+type feeder struct {
+	steps  atomic.Int64 // produced so far
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// feed produces rate steps a second, until n steps are produced (n < 0: until stop).
+func feed(t *testing.T, bootstrap, app, topology string, rate, n int) *feeder {
+	t.Helper()
+	cl := client(t, bootstrap, kgo.ProducerLinger(5*time.Millisecond))
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &feeder{cancel: cancel, done: make(chan error, 1)}
+	t.Cleanup(cancel)
+	go func() { f.done <- f.run(ctx, cl, app, topology, rate, n) }()
+	return f
+}
+
+func (f *feeder) run(ctx context.Context, cl *kgo.Client, app, topology string, rate, n int) error {
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	var failed atomic.Pointer[error]
+	for i := 0; n < 0 || i < n; i++ {
+		select {
+		case <-ctx.Done():
+			n = i
+			continue
+		case <-tick.C:
+		}
+		for _, r := range content.Input(topology, i) {
+			record := &kgo.Record{Topic: app + r.Topic, Key: []byte(r.Key), Value: []byte(r.Value)}
+			cl.Produce(context.Background(), record, func(_ *kgo.Record, err error) {
+				if err != nil {
+					failed.Store(&err)
+				}
+			})
+		}
+		f.steps.Add(1)
+	}
+	flush, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := cl.Flush(flush); err != nil {
+		return fmt.Errorf("flush the input: %w", err)
+	}
+	if err := failed.Load(); err != nil {
+		return fmt.Errorf("produce: %w", *err)
+	}
+	return nil
+}
+
+// wait returns the number of steps once all are produced.
+func (f *feeder) wait(t *testing.T) int {
+	t.Helper()
+	if err := <-f.done; err != nil {
+		t.Fatal(err)
+	}
+	return int(f.steps.Load())
+}
+
+// stop ends the input and returns the number of steps produced.
+func (f *feeder) stop(t *testing.T) int {
+	t.Helper()
+	f.cancel()
+	return f.wait(t)
+}
+
+// quiet is how long no further output may come after the output is complete: several commit intervals.
+const quiet = 1500 * time.Millisecond
+
+// verify reads the committed output and compares it with what the steps must give.
+func verify(t *testing.T, bootstrap, app, topology string, steps int, limit time.Duration) {
+	t.Helper()
+	cl := client(t, bootstrap, kgo.ConsumeTopics(app+".out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(250*time.Millisecond))
+	defer cl.Close()
+	check := content.NewCheck(topology, steps)
+	begin := time.Now()
+	ctx := within(t, limit)
+	for !check.Complete() && ctx.Err() == nil {
+		addFetched(ctx, cl, check)
+	}
+	complete := time.Since(begin)
+	if check.Complete() {
+		after, cancel := context.WithTimeout(t.Context(), quiet)
+		defer cancel()
+		for after.Err() == nil {
+			addFetched(after, cl, check)
+		}
+	}
+	if err := check.Err(); err != nil {
+		t.Fatalf("output of %s is wrong: %v", app, err)
+	}
+	t.Logf("%s: %d steps of input gave %d output records, exact, complete %.1f s after the reader started", app, steps, check.Outputs(), complete.Seconds())
+}
+
+func addFetched(ctx context.Context, cl *kgo.Client, check content.Check) {
+	cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { check.Add(string(r.Key), r.Value) })
+}
