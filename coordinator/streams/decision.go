@@ -39,7 +39,7 @@ type HeartbeatInput struct {
 
 // Decision is the outcome of a decision. Nothing has changed when it is made: the shard proposes the records, applies
 // Soft, releases Reply when the records (and all that the decision saw) are committed, and then runs the effects.
-// A decision with Reply.Err set has neither records nor soft changes.
+// A decision with Reply.Err set has no records, and no soft change other than the wish to shut the application down.
 type Decision struct {
 	Records []record.Record
 	// Reply is meaningful for heartbeats and leaves only.
@@ -62,8 +62,12 @@ type CreateTopics struct{ Topics []topology.InternalTopic }
 // GroupEmptied says that the last member is gone: the group's membership upstream can be released.
 type GroupEmptied struct{}
 
-func (CreateTopics) effect() {}
-func (GroupEmptied) effect() {}
+// AssignorFailed says that no new target could be made and that the old one stays; the assignor is tried again later.
+type AssignorFailed struct{ Err error }
+
+func (CreateTopics) effect()   {}
+func (GroupEmptied) effect()   {}
+func (AssignorFailed) effect() {}
 
 // CauseKind is a set of reasons for a new group epoch.
 type CauseKind uint16

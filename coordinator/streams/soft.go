@@ -17,6 +17,9 @@ type Soft struct {
 	// EndpointEpoch is the version of the interactive-query endpoints. Failover sets it to the unix seconds of the
 	// election, which is above all that members have seen.
 	EndpointEpoch int32
+	// EndpointsStale says that a member with an endpoint is gone and that the next heartbeat raises EndpointEpoch (Kafka
+	// leaves peers with the departed endpoint until something else changes). A failover raises it anyway.
+	EndpointsStale bool
 	// InitialDelayUntil is when the initial rebalance delay ends, 0 when none runs. Failover starts the delay again
 	// where no target was ever computed for the members.
 	InitialDelayUntil int64
@@ -25,6 +28,8 @@ type Soft struct {
 	AssignmentDue int64
 	// Topics is the configured topology in memory. Failover loses it; the next heartbeat computes it again.
 	Topics *ConfiguredTopics
+	// failedUntil is how long a failed assignor rests. Failover tries again at once.
+	failedUntil int64
 	// endpoints caches the endpoint list of endpointsEpoch. Failover loses it.
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
@@ -49,7 +54,9 @@ type ConfiguredTopics struct {
 	// Topology is the identity of the topology that was configured.
 	Topology *topology.Topology
 	// Version is the metadata version at which Configured was computed or found still valid.
-	Version    uint64
+	Version uint64
+	// Hash is the metadata hash of the topics that the topology needs.
+	Hash       int64
 	Configured *topology.Configured
 }
 
@@ -66,18 +73,21 @@ type SoftChange struct {
 	TaskOffsets, TaskEndOffsets []TaskOffset
 	// Removed is a member whose entry is dropped, before Member's is changed.
 	Removed string
-	// Emptied says that the last member is gone: shutdown request and pending computations are dropped.
+	// Emptied says that the last member is gone: shutdown request and pending computations are dropped, also those of
+	// this change.
 	Emptied bool
 	// Shutdown is remembered unless another member asked before.
 	Shutdown string
 	// EndpointEpoch is the new endpoint epoch where EndpointsChanged.
 	EndpointsChanged bool
 	EndpointEpoch    int32
+	EndpointsStale   bool
 	// InitialDelay and Assignment arm (> 0) or clear (< 0) the group's timers.
 	InitialDelay, Assignment int64
 	// Topics replaces the configured topology.
 	Topics *ConfiguredTopics
 
+	failedUntil    int64
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
@@ -141,11 +151,17 @@ func (s *Soft) Apply(c *SoftChange) {
 	if c.Member != "" {
 		s.applyMember(c)
 	}
-	if c.Shutdown != "" && s.Shutdown == "" {
+	if c.Shutdown != "" && s.Shutdown == "" && !c.Emptied {
 		s.Shutdown = c.Shutdown
 	}
 	if c.EndpointsChanged {
-		s.EndpointEpoch = c.EndpointEpoch
+		s.EndpointEpoch, s.EndpointsStale = c.EndpointEpoch, false
+	}
+	if c.EndpointsStale {
+		s.EndpointsStale = true
+	}
+	if c.failedUntil != 0 {
+		s.failedUntil = c.failedUntil
 	}
 	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)

@@ -1,0 +1,89 @@
+package streams
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/topology"
+)
+
+// Describe shows a group as StreamsGroupDescribe does (semantics.md §13.2). soft may be nil, on a follower for instance:
+// then there are no offsets, and the topology is configured against env.Metadata where that is known.
+func Describe(g *fsm.Group, soft *Soft, env *Env, groupID string) *Description {
+	if g == nil {
+		return &Description{
+			GroupID: groupID,
+			Err:     coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", groupID),
+		}
+	}
+	d := &Description{
+		GroupID:         g.ID,
+		State:           StateOf(g),
+		Epoch:           groupMetadata(g).Epoch,
+		AssignmentEpoch: assignmentEpoch(g),
+		Topology:        describeTopology(g, soft, env),
+		Members:         make([]MemberDescription, 0, g.NumMembers()),
+		AssignorName:    assignorName(env),
+	}
+	for m := range g.Members() {
+		offsets := soft.offsets(m.ID)
+		d.Members = append(d.Members, MemberDescription{
+			MemberID:       m.ID,
+			MemberEpoch:    currentOf(m).MemberEpoch,
+			Meta:           metaOf(m),
+			TaskOffsets:    offsets.tasks,
+			TaskEndOffsets: offsets.ends,
+			Assigned:       currentOf(m).Assigned,
+			Target:         targetOf(m).Assignment,
+		})
+	}
+	return d
+}
+
+func assignorName(env *Env) string {
+	switch {
+	case env.Assignor != nil:
+		return env.Assignor.Name()
+	case env.Settings != nil:
+		return env.Settings.AssignorName
+	}
+	return ""
+}
+
+// describeTopology is the topology with the real partition counts where it is ready, else as the client sent it; ids
+// and names sorted.
+func describeTopology(g *fsm.Group, soft *Soft, env *Env) *topology.Topology {
+	if g.Topology == nil {
+		return nil
+	}
+	t := sortedTopology(g.Topology)
+	topics, err := configured(soft, g.Topology, env)
+	if err != nil || !topics.Configured.Ready() {
+		return t
+	}
+	for i := range t.Subtopologies {
+		s := &t.Subtopologies[i]
+		if c := topics.Configured.Subtopology(s.ID); c != nil {
+			s.StateChangelogTopics = c.Changelogs
+			s.RepartitionSourceTopics = c.RepartitionSources
+		}
+	}
+	return t
+}
+
+func sortedTopology(in *topology.Topology) *topology.Topology {
+	t := &topology.Topology{Epoch: in.Epoch, Subtopologies: slices.Clone(in.Subtopologies)}
+	slices.SortStableFunc(t.Subtopologies, func(a, b topology.Subtopology) int { return cmp.Compare(a.ID, b.ID) })
+	byName := func(a, b topology.InternalTopic) int { return strings.Compare(a.Name, b.Name) }
+	for i := range t.Subtopologies {
+		s := &t.Subtopologies[i]
+		s.SourceTopics = slices.Sorted(slices.Values(s.SourceTopics))
+		s.RepartitionSinkTopics = slices.Sorted(slices.Values(s.RepartitionSinkTopics))
+		s.StateChangelogTopics = slices.SortedFunc(slices.Values(s.StateChangelogTopics), byName)
+		s.RepartitionSourceTopics = slices.SortedFunc(slices.Values(s.RepartitionSourceTopics), byName)
+	}
+	return t
+}

@@ -1,0 +1,133 @@
+package streams
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// noEndpoints is the list of a group without endpoints: present, empty.
+var noEndpoints = []EndpointPartitions{}
+
+// endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet
+// (semantics.md §5.4).
+func (h *heartbeat) endpoints(d *Decision, next *record.CurrentAssignment) {
+	var epoch int32
+	if h.soft != nil {
+		epoch = h.soft.EndpointEpoch
+		if h.soft.EndpointsStale || h.endpointChanged(next) {
+			epoch++
+			d.Soft.EndpointsChanged, d.Soft.EndpointEpoch = true, epoch
+		}
+	}
+	d.Reply.EndpointEpoch = epoch
+	if epoch == h.req.EndpointEpoch {
+		return
+	}
+	if h.soft != nil && h.soft.endpoints != nil && h.soft.endpointsEpoch == epoch && h.soft.endpointsOf == h.topics.Configured {
+		d.Reply.Endpoints = h.soft.endpoints
+		return
+	}
+	list := h.endpointList(next)
+	d.Reply.Endpoints = list
+	d.Soft.endpoints, d.Soft.endpointsEpoch, d.Soft.endpointsOf = list, epoch, h.topics.Configured
+}
+
+// endpointChanged reports whether this heartbeat changes what is to be found at the member's endpoint.
+func (h *heartbeat) endpointChanged(next *record.CurrentAssignment) bool {
+	if !equalPtr(h.oldMeta.UserEndpoint, h.meta.UserEndpoint) {
+		return true
+	}
+	return h.meta.UserEndpoint != nil && next != h.current && !next.Assigned.Equal(h.current.Assigned)
+}
+
+// endpointList has an entry for each member with an endpoint, sorted by member id. Several members of a process may
+// have the same endpoint; clients unite their entries.
+func (h *heartbeat) endpointList(next *record.CurrentAssignment) []EndpointPartitions {
+	list := noEndpoints
+	add := func(meta *record.MemberMetadata, c *record.CurrentAssignment) {
+		if meta.UserEndpoint != nil {
+			list = append(list, EndpointPartitions{
+				Endpoint: *meta.UserEndpoint,
+				Active:   h.partitionsOf(c.Assigned.Active),
+				Standby:  h.partitionsOf(c.Assigned.Standby, c.Assigned.Warmup),
+			})
+		}
+	}
+	added := false
+	if h.group != nil {
+		for m := range h.group.Members() {
+			if !added && m.ID >= h.memberID {
+				add(h.meta, next)
+				added = true
+			}
+			if m.ID == h.memberID || h.replaced != nil && m.ID == h.replaced.ID {
+				continue
+			}
+			add(metaOf(m), currentOf(m))
+		}
+	}
+	if !added {
+		add(h.meta, next)
+	}
+	return list
+}
+
+// partitionsOf are the partitions that tasks read, sorted. A topic that does not have the task's partition, or does
+// not exist any more, is left out.
+func (h *heartbeat) partitionsOf(roles ...topology.Tasks) []TopicPartitions {
+	var out []TopicPartitions
+	for _, tasks := range roles {
+		for i := range tasks {
+			s := h.topology.Subtopology(tasks[i].Subtopology)
+			if s == nil {
+				continue
+			}
+			for _, topic := range s.SourceTopics {
+				out = h.appendPartitions(out, topic, tasks[i].Partitions)
+			}
+			for j := range s.RepartitionSourceTopics {
+				out = h.appendPartitions(out, s.RepartitionSourceTopics[j].Name, tasks[i].Partitions)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b TopicPartitions) int { return cmp.Compare(a.Topic, b.Topic) })
+	return mergeTopics(out)
+}
+
+func (h *heartbeat) appendPartitions(out []TopicPartitions, topic string, partitions []int32) []TopicPartitions {
+	if h.env.Metadata == nil {
+		return out
+	}
+	t, ok := h.env.Metadata.Topic(topic)
+	if !ok {
+		return out
+	}
+	var kept []int32
+	for _, p := range partitions {
+		if p < t.Partitions {
+			kept = append(kept, p)
+		}
+	}
+	if kept == nil {
+		return out
+	}
+	return append(out, TopicPartitions{Topic: topic, Partitions: kept})
+}
+
+// mergeTopics unites entries of one topic, which stand side by side.
+func mergeTopics(in []TopicPartitions) []TopicPartitions {
+	out := in[:0]
+	for _, tp := range in {
+		if n := len(out); n > 0 && out[n-1].Topic == tp.Topic {
+			merged := append(out[n-1].Partitions, tp.Partitions...)
+			slices.Sort(merged)
+			out[n-1].Partitions = slices.Compact(merged)
+			continue
+		}
+		out = append(out, tp)
+	}
+	return out
+}

@@ -1,0 +1,198 @@
+package streams
+
+import (
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// Heartbeat decides a StreamsGroupHeartbeat: a join (epoch 0), a regular heartbeat (> 0) or a leave (-1, -2). The
+// request must have passed [Validate]. It is the algorithm of Kafka's GroupMetadataManager.streamsGroupHeartbeat
+// (semantics.md §§4–9). A heartbeat without news costs the same in every group and allocates nothing.
+func Heartbeat(in HeartbeatInput) Decision {
+	h := heartbeat{group: in.Group, soft: in.Soft, env: &in.Env, client: in.Client, req: in.Request}
+	var d Decision
+	var err *coordinator.Error
+	if in.Request.MemberEpoch < JoinEpoch {
+		err = h.leave(&d)
+	} else {
+		err = h.beat(&d)
+	}
+	if err != nil {
+		// Only the wish to shut the application down outlives a refusal, as in Kafka.
+		return Decision{Reply: HeartbeatResponse{Err: err}, Soft: SoftChange{Shutdown: d.Soft.Shutdown}}
+	}
+	return d
+}
+
+// heartbeat is the working state of one decision.
+type heartbeat struct {
+	group  *fsm.Group // nil: the request creates it
+	soft   *Soft      // nil: none yet
+	env    *Env
+	client *coordinator.Client
+	req    *HeartbeatRequest
+
+	// The member as it was (or as a default member), and what becomes of it.
+	groupID  string
+	memberID string
+	known    bool                      // the group has the member
+	oldMeta  *record.MemberMetadata    // before the request
+	meta     *record.MemberMetadata    // with the request's fields
+	current  *record.CurrentAssignment // before reconciliation
+	target   *record.TargetMember      // stored target; nil when there is none
+	replaced *fsm.Member               // static member that this one replaces
+
+	offsets memberOffsets // as reported now; nil lists where the request has none
+
+	topology  *topology.Topology
+	topics    *ConfiguredTopics
+	validated int32
+	causes    CauseKind
+	epoch     int32 // group epoch after this heartbeat
+	delayed   string
+	stale     bool
+}
+
+// beat handles epochs of 0 and above, in the steps of semantics.md §4.1.
+func (h *heartbeat) beat(d *Decision) *coordinator.Error {
+	if err := h.findMember(d); err != nil {
+		return err
+	}
+	h.updateMember(d)
+	if err := h.updateTopology(d); err != nil {
+		return err
+	}
+	if err := h.configure(d); err != nil {
+		return err
+	}
+	if err := h.checkOwned(); err != nil {
+		return err
+	}
+	if err := h.takeOffsets(d); err != nil {
+		return err
+	}
+	h.bump(d)
+	h.startInitialDelay(d)
+	goalEpoch, goal, err := h.chooseTarget(d)
+	if err != nil {
+		return err
+	}
+	next, err := h.reconcile(d, goalEpoch, goal)
+	if err != nil {
+		return err
+	}
+	d.Soft.Member = h.memberID
+	d.Soft.SessionDeadline = h.env.Now + int64(h.env.Settings.SessionTimeoutMs)
+	if h.req.ShutdownApplication {
+		d.Soft.Shutdown = h.memberID
+	}
+	h.respond(d, next)
+	return nil
+}
+
+// bump raises the group epoch when anything that the target depends on has changed (steps 9, 10 and 12).
+func (h *heartbeat) bump(d *Decision) {
+	stored := groupMetadata(h.group)
+	h.epoch = stored.Epoch
+	h.causes |= inputChanges(stored, h.validated, h.env.Settings)
+	if h.causes == 0 {
+		return
+	}
+	if h.causes&CauseTopology != 0 {
+		h.causes &= CauseJoin | CauseTopology // all else is new with it
+	}
+	h.epoch++
+	d.Records = append(d.Records, record.Record{
+		Key:   record.Key{Type: record.TypeGroupMetadata, Group: h.groupID},
+		Value: bumped(stored, h.topics.Hash, h.validated, h.env.Settings),
+	})
+	d.Cause = Cause{Kinds: h.causes, Epoch: h.epoch, MemberID: h.memberID, Host: h.meta.ClientHost}
+	if h.meta.InstanceID != nil {
+		d.Cause.InstanceID = *h.meta.InstanceID
+	}
+}
+
+// inputChanges compares what the group record says the target was made from with what is so now.
+func inputChanges(stored *record.GroupMetadata, validated int32, s *coordinator.GroupSettings) (k CauseKind) {
+	if validated != stored.ValidatedTopologyEpoch {
+		k |= CauseValidation
+	}
+	if !assignmentConfigsEqual(stored.AssignmentConfigs, s) {
+		k |= CauseConfigChange
+	}
+	return k
+}
+
+// bumped is the group record of the next epoch.
+func bumped(stored *record.GroupMetadata, hash int64, validated int32, s *coordinator.GroupSettings) *record.GroupMetadata {
+	return &record.GroupMetadata{
+		Epoch:                  stored.Epoch + 1,
+		MetadataHash:           hash,
+		ValidatedTopologyEpoch: validated,
+		AssignmentConfigs:      assignmentConfigs(s),
+		StoredDescriptionEpoch: stored.StoredDescriptionEpoch,
+		FailedDescriptionEpoch: stored.FailedDescriptionEpoch,
+	}
+}
+
+// startInitialDelay arms the initial rebalance delay when the group was empty (step 13).
+func (h *heartbeat) startInitialDelay(d *Decision) {
+	delay := int64(h.env.Settings.InitialRebalanceDelayMs)
+	if numMembers(h.group) == 0 && delay > 0 && (h.soft == nil || h.soft.InitialDelayUntil == 0) {
+		d.Soft.InitialDelay = h.env.Now + delay
+	}
+}
+
+// initialDelayRuns reports whether the target has to wait for the initial rebalance delay.
+func (h *heartbeat) initialDelayRuns(d *Decision) bool {
+	until := d.Soft.InitialDelay
+	if until == 0 && h.soft != nil {
+		until = h.soft.InitialDelayUntil
+	}
+	return h.env.Now < until
+}
+
+// reconcile moves the member towards its goal (step 16).
+func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assignment) (*record.CurrentAssignment, *coordinator.Error) {
+	if reconciledTo(h.current, goalEpoch) {
+		return h.current, nil
+	}
+	r := reconciler{
+		group: h.group, process: h.meta.ProcessID, current: h.current, goal: goal, goalEpoch: goalEpoch,
+		reported: h.reported(), owned: topology.Assignment{Active: h.req.Active, Standby: h.req.Standby, Warmup: h.req.Warmup},
+		hold: h.env.HoldGrants,
+	}
+	next, err := r.next()
+	if err != nil {
+		return nil, err
+	}
+	if next != h.current {
+		h.putCurrent(d, next)
+	}
+	return next, nil
+}
+
+// putCurrent emits the member's assignment and sets its rebalance timer (semantics.md §8).
+func (h *heartbeat) putCurrent(d *Decision, c *record.CurrentAssignment) {
+	d.Records = append(d.Records, record.Record{Key: h.memberKey(record.TypeCurrentAssignment), Value: c})
+	if c.State != record.MemberUnrevokedTasks {
+		d.Soft.Rebalance = RebalanceTimerCancelled
+		return
+	}
+	d.Soft.Rebalance = RebalanceTimerStarted
+	d.Soft.RebalanceDeadline = h.env.Now + max(0, int64(h.meta.RebalanceTimeoutMs))
+	d.Soft.RebalanceEpoch = c.MemberEpoch
+}
+
+// reported says whether the request carries the owned tasks: all three lists or nothing counts.
+func (h *heartbeat) reported() bool {
+	return h.req.Active != nil && h.req.Standby != nil && h.req.Warmup != nil
+}
+
+func (h *heartbeat) joining() bool { return h.req.MemberEpoch == JoinEpoch }
+
+func (h *heartbeat) memberKey(t record.Type) record.Key {
+	return record.Key{Type: t, Group: h.groupID, Member: h.memberID}
+}

@@ -1,0 +1,116 @@
+package streams
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// noStatus is the status of a response without any: clients take an absent list for "unchanged".
+var noStatus = []Status{}
+
+// maxListedErrors is how many creation errors a status detail repeats, as in Kafka.
+const maxListedErrors = 3
+
+// respond fills the reply (step 18, semantics.md §5.1).
+func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
+	s, r := h.env.Settings, &d.Reply
+	r.MemberID, r.MemberEpoch = h.memberID, next.MemberEpoch
+	r.HeartbeatIntervalMs, r.TaskOffsetIntervalMs = s.HeartbeatIntervalMs, s.TaskOffsetIntervalMs
+	r.AcceptableRecoveryLag = s.AcceptableRecoveryLag
+	r.Status = h.status()
+	if h.tellTasks(next) {
+		a := &next.Assigned
+		r.Active, r.Standby, r.Warmup = a.Active.WithoutEpochs().NonNil(), a.Standby.NonNil(), a.Warmup.NonNil()
+	}
+	h.endpoints(d, next)
+}
+
+// tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them,
+// which it has not while it reports others or comes with the epoch before (a response was lost; Kafka would never
+// repeat it).
+func (h *heartbeat) tellTasks(next *record.CurrentAssignment) bool {
+	if h.joining() || h.req.MemberEpoch != h.current.MemberEpoch {
+		return true
+	}
+	if next != h.current && !next.Assigned.Equal(h.current.Assigned) {
+		return true
+	}
+	a := &next.Assigned
+	return h.reported() && !(h.req.Active.SameTasks(a.Active) && h.req.Standby.SameTasks(a.Standby) && h.req.Warmup.SameTasks(a.Warmup))
+}
+
+// status lists the group's conditions in Kafka's order.
+func (h *heartbeat) status() []Status {
+	list := noStatus
+	if h.stale {
+		list = append(list, Status{StatusStaleTopology, fmt.Sprintf(
+			"The member's topology epoch %d is behind the group's topology epoch %d.", h.meta.TopologyEpoch, h.topology.Epoch)})
+	}
+	if h.delayed != "" {
+		list = append(list, Status{StatusAssignmentDelayed, h.delayed})
+	}
+	if p := h.topics.Configured.Problem; p != nil {
+		list = append(list, Status{StatusCode(p.Kind), p.Detail + h.creationErrors()})
+	}
+	if who := h.shutdown(); who != "" {
+		list = append(list, Status{StatusShutdownApplication, "Streams group member " + who +
+			" encountered a fatal error and requested a shutdown for the entire application."})
+	}
+	if missing := h.missingTags(); missing != nil {
+		list = append(list, Status{StatusMissingClientTags, "Missing required client tags for rack-aware standby assignment: [" +
+			strings.Join(missing, ", ") + "]. Configure them via 'client.tag.<tagKey>' in your Streams config."})
+	}
+	return list
+}
+
+// shutdown is the member that asked for the application's shutdown first.
+func (h *heartbeat) shutdown() string {
+	switch {
+	case h.soft != nil && h.soft.Shutdown != "":
+		return h.soft.Shutdown
+	case h.req.ShutdownApplication:
+		return h.memberID
+	}
+	return ""
+}
+
+// creationErrors says why topics that are to be created could not be created so far.
+func (h *heartbeat) creationErrors() string {
+	if h.env.CreationErrors == nil {
+		return ""
+	}
+	var failed []string
+	for i := range h.topics.Configured.Create {
+		topic := h.topics.Configured.Create[i].Name
+		if reason := h.env.CreationErrors(topic); reason != "" {
+			failed = append(failed, topic+" ("+reason+")")
+			if len(failed) == maxListedErrors {
+				break
+			}
+		}
+	}
+	if failed == nil {
+		return ""
+	}
+	return "; creation failed: " + strings.Join(failed, ", ") + "."
+}
+
+// missingTags are the configured rack-aware tags that the member lacks. Clients of version 0 do not know the status
+// and would fail on it.
+func (h *heartbeat) missingTags() (missing []string) {
+	if h.req.Version < 1 {
+		return nil
+	}
+	for _, key := range h.env.Settings.RackAwareTags {
+		found := false
+		for i := range h.meta.ClientTags {
+			found = found || h.meta.ClientTags[i].Key == key
+		}
+		if !found {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}

@@ -1,0 +1,208 @@
+package streams
+
+import (
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// Why an assignment is delayed, as told to members.
+const (
+	delayedInitially  = "Assignment delayed due to the configured initial rebalance delay."
+	delayedByInterval = "Assignment delayed due to the configured assignment interval."
+	delayedByFailure  = "Assignment delayed because it could not be computed."
+)
+
+// minFailureDelayMs is how long a failed assignor rests at least.
+const minFailureDelayMs = 1000
+
+// chooseTarget decides which target the member is reconciled to: the stored one, or a new one where the group epoch
+// moved on (step 14, semantics.md §4.2).
+func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assignment, err *coordinator.Error) {
+	epoch = assignmentEpoch(h.group)
+	if h.target != nil {
+		goal = h.target.Assignment
+	}
+	switch {
+	case h.initialDelayRuns(d):
+		h.delayed = delayedInitially
+		return epoch, topology.Assignment{}, nil
+	case epoch >= h.epoch:
+		return epoch, goal, nil
+	}
+	if due := assignmentDue(h.group, h.soft, h.env); h.env.Now < due {
+		h.delay(d, due, delayedByInterval, &goal)
+		return epoch, goal, nil
+	}
+	t := targetInput{
+		group: h.group, groupID: h.groupID, soft: h.soft, env: h.env, topics: h.topics.Configured, epoch: h.epoch, self: h,
+	}
+	goals, failure := t.compute(d)
+	if failure != nil {
+		h.delay(d, assignorFailed(d, h.env, failure), delayedByFailure, &goal)
+		return epoch, goal, nil
+	}
+	return h.epoch, goals[h.memberID], nil
+}
+
+// delay leaves the member at the old target and has the new one computed later. Only a member without tasks is told:
+// a client that sees the status stops processing until its next heartbeat, and who has tasks has no reason to.
+func (h *heartbeat) delay(d *Decision, due int64, why string, goal *topology.Assignment) {
+	d.Soft.Assignment = due
+	if goal.IsEmpty() && h.current.Assigned.IsEmpty() {
+		h.delayed = why
+	}
+}
+
+// assignmentDue is the earliest time for the next target: one assignment interval after the last, and not before a
+// failed assignor has rested.
+func assignmentDue(g *fsm.Group, soft *Soft, env *Env) int64 {
+	var due int64
+	if ts, interval := targetTimestamp(g), int64(env.Settings.AssignmentIntervalMs); ts != 0 && interval > 0 {
+		due = ts + interval
+	}
+	if soft != nil {
+		due = max(due, soft.failedUntil)
+	}
+	return due
+}
+
+// assignorFailed keeps the old target and returns when to try again.
+func assignorFailed(d *Decision, env *Env, err error) int64 {
+	d.Effects = append(d.Effects, AssignorFailed{Err: err})
+	d.Soft.failedUntil = env.Now + max(minFailureDelayMs, int64(env.Settings.AssignmentIntervalMs))
+	d.Soft.Assignment = d.Soft.failedUntil
+	return d.Soft.failedUntil
+}
+
+// targetInput is what a target assignment is computed from.
+type targetInput struct {
+	group   *fsm.Group // nil: only self
+	groupID string
+	soft    *Soft
+	env     *Env
+	topics  *topology.Configured
+	epoch   int32
+	self    *heartbeat // the member in the middle of its heartbeat; nil: none
+}
+
+// compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A topology that is
+// not ready gives everybody nothing. A failure leaves d as it is.
+func (t *targetInput) compute(d *Decision) (assignor.Assignment, error) {
+	spec, stored := t.spec()
+	goals := make(assignor.Assignment, len(spec.Members))
+	if t.topics.Ready() {
+		var err error
+		if goals, err = t.env.Assignor.Assign(spec); err != nil {
+			return nil, err
+		}
+		if err := checkAssignment(&spec, goals); err != nil {
+			return nil, err
+		}
+	}
+	for i := range spec.Members {
+		id, old := spec.Members[i].ID, stored[i]
+		goal := goals[id]
+		if old != nil && old.Assignment.SameTasks(goal) {
+			continue
+		}
+		d.Records = append(d.Records, record.Record{
+			Key:   record.Key{Type: record.TypeTargetMember, Group: t.groupID, Member: id},
+			Value: &record.TargetMember{Assignment: goal},
+		})
+	}
+	d.Records = append(d.Records, record.Record{
+		Key:   record.Key{Type: record.TypeTargetMetadata, Group: t.groupID},
+		Value: &record.TargetMetadata{AssignmentEpoch: t.epoch, TimestampMs: t.env.Now},
+	})
+	d.Soft.Assignment, d.Soft.InitialDelay = -1, -1
+	return goals, nil
+}
+
+// spec is the assignor's input, and for each member its stored target. A static member that is replaced in this
+// heartbeat is left out.
+func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
+	n := numMembers(t.group) + 1
+	spec := assignor.Spec{
+		Members:            make([]assignor.Member, 0, n),
+		NumStandbyReplicas: int(t.env.Settings.NumStandbyReplicas),
+		RackAwareTags:      t.env.Settings.RackAwareTags,
+	}
+	stored := make([]*record.TargetMember, 0, n)
+	add := func(m assignor.Member, target *record.TargetMember) {
+		spec.Members = append(spec.Members, m)
+		stored = append(stored, target)
+	}
+	self := t.self
+	if t.group != nil {
+		for m := range t.group.Members() {
+			if self != nil && m.ID >= self.memberID {
+				add(self.assignorMember(), self.target)
+				self = nil
+			}
+			if t.self != nil && (m.ID == t.self.memberID || t.self.replaced != nil && m.ID == t.self.replaced.ID) {
+				continue
+			}
+			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.soft.offsets(m.ID)), m.Target)
+		}
+	}
+	if self != nil {
+		add(self.assignorMember(), self.target)
+	}
+	for i := range t.topics.Subtopologies {
+		s := &t.topics.Subtopologies[i]
+		spec.Subtopologies = append(spec.Subtopologies, assignor.Subtopology{ID: s.ID, Tasks: s.NumTasks, Stateful: s.Stateful})
+	}
+	return spec, stored
+}
+
+func (h *heartbeat) assignorMember() assignor.Member {
+	offsets := h.soft.offsets(h.memberID)
+	if h.offsets.tasks != nil {
+		offsets.tasks = h.offsets.tasks
+	}
+	if h.offsets.ends != nil {
+		offsets.ends = h.offsets.ends
+	}
+	return assignorMember(h.memberID, h.meta, h.current, offsets)
+}
+
+// memberOffsets are the offsets that a member reported last.
+type memberOffsets struct{ tasks, ends []TaskOffset }
+
+func (s *Soft) offsets(member string) memberOffsets {
+	if s == nil {
+		return memberOffsets{}
+	}
+	if m := s.Members[member]; m != nil {
+		return memberOffsets{m.TaskOffsets, m.TaskEndOffsets}
+	}
+	return memberOffsets{}
+}
+
+func assignorMember(id string, meta *record.MemberMetadata, c *record.CurrentAssignment, o memberOffsets) assignor.Member {
+	m := assignor.Member{
+		ID: id, ProcessID: meta.ProcessID, InstanceID: meta.InstanceID, RackID: meta.RackID,
+		Current: c.Assigned, Offsets: offsetMap(o.tasks), EndOffsets: offsetMap(o.ends),
+	}
+	if len(meta.ClientTags) > 0 {
+		m.Tags = make(map[string]string, len(meta.ClientTags))
+		for _, t := range meta.ClientTags {
+			m.Tags[t.Key] = t.Value
+		}
+	}
+	return m
+}
+
+func offsetMap(list []TaskOffset) map[topology.Task]int64 {
+	if len(list) == 0 {
+		return nil
+	}
+	m := make(map[topology.Task]int64, len(list))
+	for _, o := range list {
+		m[o.Task] = o.Offset
+	}
+	return m
+}

@@ -1,0 +1,64 @@
+package streams
+
+import (
+	"fmt"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/topology"
+)
+
+// checkAssignment refuses an assignor's result that would break a client or run a task twice, before anybody sees it:
+// members and tasks exist, no task is active twice, and no process holds two copies of a task.
+func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
+	subtopologies := make(map[string]int32, len(spec.Subtopologies))
+	total := 0
+	for _, s := range spec.Subtopologies {
+		subtopologies[s.ID] = s.Tasks
+		total += int(s.Tasks)
+	}
+	active := make(map[topology.Task]string, total)
+	copies := make(map[processTask]string, total)
+	seen := 0
+	for i := range spec.Members {
+		m := &spec.Members[i]
+		goal, ok := goals[m.ID]
+		if !ok {
+			continue // nothing for this member
+		}
+		seen++
+		for role, tasks := range [...]topology.Tasks{goal.Active, goal.Standby, goal.Warmup} {
+			if !tasks.IsNormal() {
+				return fmt.Errorf("assignor: tasks of member %s are not in order", m.ID)
+			}
+			for task := range tasks.All() {
+				if n, ok := subtopologies[task.Subtopology]; !ok || task.Partition < 0 || task.Partition >= n {
+					return fmt.Errorf("assignor: member %s got task %s_%d, which does not exist", m.ID, task.Subtopology, task.Partition)
+				}
+				if role == 0 {
+					if other, ok := active[task]; ok {
+						return fmt.Errorf("assignor: task %s_%d is active on %s and %s", task.Subtopology, task.Partition, other, m.ID)
+					}
+					active[task] = m.ID
+				}
+				key := processTask{m.ProcessID, task}
+				if other, ok := copies[key]; ok {
+					return fmt.Errorf("assignor: process %s got task %s_%d twice, for members %s and %s",
+						m.ProcessID, task.Subtopology, task.Partition, other, m.ID)
+				}
+				copies[key] = m.ID
+			}
+		}
+	}
+	if seen != len(goals) {
+		return fmt.Errorf("assignor: %d members got tasks who are not in the group", len(goals)-seen)
+	}
+	if len(active) != total && len(spec.Members) > 0 {
+		return fmt.Errorf("assignor: %d of %d tasks are active nowhere", total-len(active), total)
+	}
+	return nil
+}
+
+type processTask struct {
+	process string
+	task    topology.Task
+}

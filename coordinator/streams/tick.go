@@ -1,0 +1,86 @@
+package streams
+
+import (
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// Tick decides what the group's own timers do at env.Now: it ends the initial rebalance delay and computes a target
+// that had to wait. Members learn of it at their next heartbeats. The reply has no meaning.
+func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
+	var d Decision
+	if soft.InitialDelayUntil != 0 && env.Now >= soft.InitialDelayUntil {
+		d.Soft.InitialDelay = -1
+	}
+	if soft.AssignmentDue != 0 && env.Now >= soft.AssignmentDue {
+		d.Soft.Assignment = -1
+	}
+	if d.Soft.InitialDelay == 0 && d.Soft.Assignment == 0 {
+		return d
+	}
+	advance(g, soft, env, &d)
+	return d
+}
+
+// InitialDelayOver is [Tick] for the initial rebalance delay (semantics.md §4.3).
+func InitialDelayOver(g *fsm.Group, soft *Soft, env *Env) Decision { return Tick(g, soft, env) }
+
+// AssignmentDue is [Tick] for a target that the assignment interval held back.
+func AssignmentDue(g *fsm.Group, soft *Soft, env *Env) Decision { return Tick(g, soft, env) }
+
+// TopicsChanged looks at a group again after topics or settings changed, as a heartbeat of any member would.
+func TopicsChanged(g *fsm.Group, soft *Soft, env *Env) Decision {
+	var d Decision
+	advance(g, soft, env, &d)
+	return d
+}
+
+// advance does for the group what a heartbeat does beside looking at its member: it raises the group epoch where topics
+// or settings changed, and computes the target where the assignment epoch is behind. Trouble with the topology is left
+// to the next heartbeat, which has somebody to tell.
+func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
+	if numMembers(g) == 0 || g.Topology == nil {
+		return
+	}
+	topics, err := configured(soft, g.Topology, env)
+	if err != nil {
+		return
+	}
+	if soft.Topics != topics {
+		d.Soft.Topics = topics
+	}
+	if create := topics.Configured.Create; len(create) > 0 {
+		d.Effects = append(d.Effects, CreateTopics{Topics: create})
+	}
+	epoch := advanceEpoch(g, topics, env.Settings, d)
+	if epoch <= assignmentEpoch(g) || d.Soft.InitialDelay == 0 && env.Now < soft.InitialDelayUntil {
+		return
+	}
+	if due := assignmentDue(g, soft, env); env.Now < due {
+		d.Soft.Assignment = due
+		return
+	}
+	t := targetInput{group: g, groupID: g.ID, soft: soft, env: env, topics: topics.Configured, epoch: epoch}
+	if _, failure := t.compute(d); failure != nil {
+		assignorFailed(d, env, failure)
+	}
+}
+
+func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, s *coordinator.GroupSettings, d *Decision) int32 {
+	stored := groupMetadata(g)
+	validated := validatedEpoch(topics.Configured)
+	causes := inputChanges(stored, validated, s)
+	if topics.Hash != stored.MetadataHash {
+		causes |= CauseTopicChange
+	}
+	if causes == 0 {
+		return stored.Epoch
+	}
+	meta := bumped(stored, topics.Hash, validated, s)
+	d.Records = append(d.Records, record.Record{
+		Key: record.Key{Type: record.TypeGroupMetadata, Group: g.ID}, Value: meta,
+	})
+	d.Cause = Cause{Kinds: causes, Epoch: meta.Epoch}
+	return meta.Epoch
+}
