@@ -1,0 +1,278 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// maxBatchBytes leaves room for the envelope of an entry.
+const maxBatchBytes = record.MaxEntrySize - 1024
+
+// batch is what one log entry (or several, where a decision is large) carries, and who waits for it.
+type batch struct {
+	id      uint64
+	records []record.Record
+	rest    [][]record.Record // chunks that follow in entries of their own
+	bytes   int
+	groups  map[string]streams.GroupState // touched groups and their states before
+	parked  []*Call
+	effects []groupEffects
+	causes  []Event
+	tasks   []task // what was decided, to decide it again after a refused proposal
+	// partial says that an entry of the batch is in the log already.
+	partial bool
+	// proposedAt is when the entry was handed to Raft; its commit proves leadership at that time.
+	proposedAt int64
+}
+
+type groupEffects struct {
+	group   string
+	effects []streams.Effect
+}
+
+func (b *batch) touches(group string) bool {
+	if b == nil {
+		return false
+	}
+	_, ok := b.groups[group]
+	return ok
+}
+
+// park holds an answer back until the batch is committed, since it saw the batch's changes.
+func (b *batch) park(c *Call, effects []streams.Effect, group string) {
+	b.parked = append(b.parked, c)
+	b.tasks = append(b.tasks, task{group: strings.Clone(group), call: c})
+	if len(effects) > 0 {
+		b.effects = append(b.effects, groupEffects{group, effects})
+	}
+}
+
+func (m *Machine) openBatch() *batch {
+	if m.open == nil {
+		m.open = &batch{groups: map[string]streams.GroupState{}}
+	}
+	return m.open
+}
+
+// write takes a decision with records: onto the working copy and into the open batch, or, while an entry is in flight
+// or the batch is full, into the queue to be decided again in its turn. It says whether the decision stands.
+func (m *Machine) write(t task, d *streams.Decision) bool {
+	if m.inflight != nil || m.full(d.Records) {
+		m.enqueue(t)
+		return false
+	}
+	if err := m.append(t.group, d.Records); err != nil {
+		m.host.Observe(Event{Group: t.group, Refused: coordinator.Errorf(coordinator.UnknownServerError,
+			"A decision wrote records that replay refuses: %v", err)})
+		if t.call != nil {
+			m.refuse(t.call, notAvailable)
+		}
+		return false
+	}
+	b := m.open
+	b.tasks = append(b.tasks, t)
+	if len(d.Effects) > 0 {
+		b.effects = append(b.effects, groupEffects{t.group, d.Effects})
+	}
+	if d.Cause.Kinds != 0 {
+		b.causes = append(b.causes, Event{Group: t.group, Cause: d.Cause})
+	}
+	g := m.groupOf(t.group)
+	if g.soft == nil {
+		g.soft = streams.NewSoft()
+	}
+	m.applySoft(t.group, g.soft, &d.Soft)
+	return true
+}
+
+// full says whether the records no longer fit into the open batch. A batch takes at least one decision.
+func (m *Machine) full(records []record.Record) bool {
+	return m.open != nil && m.open.bytes+sizeOf(records) > m.options.MaxBatchBytes
+}
+
+// append evolves the working copy by the records and puts them into the open batch. When it fails nothing has changed.
+func (m *Machine) append(id string, records []record.Record) error {
+	working, err := m.working.EvolveAll(records)
+	if err != nil {
+		return err
+	}
+	b := m.openBatch()
+	if _, touched := b.groups[id]; !touched {
+		b.groups[id] = stateOf(m.working.Group(id))
+	}
+	m.working = working
+	b.records = append(b.records, records...)
+	b.bytes += sizeOf(records)
+	return nil
+}
+
+func stateOf(g *fsm.Group) streams.GroupState {
+	if g == nil {
+		return streams.StateDead
+	}
+	return streams.StateOf(g)
+}
+
+// sizeOf is an upper estimate of the encoded size of records.
+func sizeOf(records []record.Record) int {
+	size := 0
+	for i := range records {
+		size += record.Size(records[i])
+	}
+	return size
+}
+
+// propose sends the open batch, in several entries where it is larger than one may be.
+func (m *Machine) propose() {
+	b := m.open
+	m.open, m.inflight = nil, b
+	b.rest = split(b.records, m.options.MaxBatchBytes)
+	m.proposeNext()
+}
+
+// split cuts records into chunks of at most limit bytes, in order.
+func split(records []record.Record, limit int) [][]record.Record {
+	var chunks [][]record.Record
+	start, size := 0, 0
+	for i := range records {
+		s := record.Size(records[i])
+		if i > start && size+s > limit {
+			chunks = append(chunks, records[start:i])
+			start, size = i, 0
+		}
+		size += s
+	}
+	return append(chunks, records[start:])
+}
+
+func (m *Machine) proposeNext() {
+	b := m.inflight
+	chunk := b.rest[0]
+	b.rest = b.rest[1:]
+	m.nextID++
+	b.id, b.proposedAt = m.nextID, m.now
+	m.host.Propose(b.id, record.Entry{LeaderTimeMs: m.now, Proposal: b.id, Records: chunk})
+}
+
+// Committed tells that the entry of that id is applied on this node.
+func (m *Machine) Committed(now int64, id uint64) {
+	m.now = now
+	b := m.inflight
+	if b == nil || b.id != id {
+		return
+	}
+	m.proofAt = max(m.proofAt, b.proposedAt)
+	if len(b.rest) > 0 {
+		b.partial = true
+		m.proposeNext()
+		return
+	}
+	m.inflight = nil
+	m.committed = m.working
+	m.settle(b)
+	m.drain()
+}
+
+// settle tells everybody what was committed.
+func (m *Machine) settle(b *batch) {
+	for id, before := range b.groups {
+		g := m.committed.Group(id)
+		if after := stateOf(g); after != before {
+			m.host.Observe(Event{Group: id, Before: before, After: after})
+		}
+		if g == nil {
+			m.dropGroup(id)
+		}
+	}
+	for _, e := range b.causes {
+		m.host.Observe(e)
+	}
+	for _, c := range b.parked {
+		c.Done.CallDone(c)
+	}
+	for _, e := range b.effects {
+		m.runEffects(e.group, e.effects)
+	}
+	for _, t := range b.tasks {
+		if t.after != nil {
+			t.after(m)
+		}
+	}
+}
+
+// drain decides all that queued up behind the entry in flight, in order.
+func (m *Machine) drain() {
+	tasks := m.queue
+	m.queue = nil
+	clear(m.queued)
+	for i, t := range tasks {
+		m.decide(t)
+		if len(m.queue) > 0 { // the batch is full: the others keep their order behind it
+			for _, later := range tasks[i+1:] {
+				m.enqueue(later)
+			}
+			return
+		}
+	}
+}
+
+func (m *Machine) decide(t task) {
+	if t.internal == nil {
+		m.dispatch(t.call)
+		return
+	}
+	d, ok := t.internal(m, m.working.Group(t.group), m.softOf(t.group))
+	switch {
+	case !ok:
+	case len(d.Records) > 0:
+		m.write(t, &d)
+	default:
+		if soft := m.softOf(t.group); soft != nil {
+			m.applySoft(t.group, soft, &d.Soft)
+		}
+		m.runEffects(t.group, d.Effects)
+	}
+}
+
+// submitInternal decides an internal task now, or in its turn.
+func (m *Machine) submitInternal(t task) {
+	if m.inflight != nil || m.queued[t.group] > 0 {
+		m.enqueue(t)
+		return
+	}
+	m.decide(t)
+}
+
+// ProposalFailed tells that an entry was not taken. When it certainly was not started while this node goes on leading
+// (a transfer of leadership is under way), everything is decided again a little later; else the outcome is unknown, and
+// what the working copy says is worth nothing.
+func (m *Machine) ProposalFailed(now int64, id uint64, notStarted bool) {
+	m.now = now
+	b := m.inflight
+	if b == nil || b.id != id {
+		return
+	}
+	if !notStarted || b.partial {
+		m.resign()
+		return
+	}
+	tasks := b.tasks
+	if m.open != nil {
+		tasks = append(tasks, m.open.tasks...)
+	}
+	tasks = append(tasks, m.queue...)
+	m.inflight, m.open, m.queue = nil, nil, nil
+	clear(m.queued)
+	m.working = m.committed
+	for _, t := range tasks {
+		m.enqueue(t)
+	}
+	m.retryAt = m.now + retryProposalMs
+}
+
+// retryProposalMs is the wait before a proposal that Raft refused is tried again.
+const retryProposalMs = 20

@@ -1,0 +1,135 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// claimState is how far this leader's takeover of a group's membership upstream is.
+type claimState uint8
+
+const (
+	claimNone      claimState = iota // nothing was asked for in this term
+	claimWriting                     // the OffsetsClaim record is on its way into the log
+	claimPending                     // the upstream was asked for the membership
+	claimHeld                        // older leaders are fenced upstream
+	claimReleasing                   // the upstream was asked to end the membership
+	claimClearing                    // the record's tombstone is on its way into the log
+)
+
+// holdsGrants says that an earlier leader may still have commits of the group in flight: no task may move.
+func (m *Machine) holdsGrants(id string) bool {
+	g := m.working.Group(id)
+	if g == nil || !g.OffsetsClaimed {
+		return false
+	}
+	e := m.groups[id]
+	return e == nil || e.claim != claimHeld
+}
+
+// resumeClaim takes the next step towards what the group needs: the membership while it has members, none without.
+func (m *Machine) resumeClaim(id string) {
+	g := m.committed.Group(id)
+	if g == nil || !m.leading {
+		return
+	}
+	e := m.groupOf(id)
+	if e.claim != claimNone && e.claim != claimHeld {
+		return
+	}
+	switch {
+	case g.NumMembers() == 0 && g.OffsetsClaimed:
+		e.claim = claimReleasing
+		m.host.Release(g.ID)
+	case g.NumMembers() == 0 || e.claim == claimHeld:
+		m.wakeWaiting(e)
+	case g.OffsetsClaimed:
+		e.claim = claimPending
+		m.host.Claim(g.ID)
+	default:
+		e.claim = claimWriting
+		m.submitInternal(claimRecord(g.ID, &record.OffsetsClaim{}))
+	}
+}
+
+// claimRecord writes or deletes the claim's record, then takes the next step.
+func claimRecord(id string, value record.Value) task {
+	return task{
+		group: id,
+		internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+			wanted := g != nil && (g.NumMembers() > 0) == (value != nil)
+			if !wanted { // the group changed while the upstream was asked
+				if g != nil {
+					m.claimSettled(id)
+				}
+				return streams.Decision{}, false
+			}
+			return streams.Decision{Records: []record.Record{{Key: record.Key{Type: record.TypeOffsetsClaim, Group: id}, Value: value}}}, true
+		},
+		after: func(m *Machine) { m.claimSettled(id) },
+	}
+}
+
+func (m *Machine) claimSettled(id string) {
+	if e := m.groups[id]; e != nil {
+		e.claim = claimNone
+		m.resumeClaim(id)
+	}
+}
+
+// Claimed is the outcome of [Host.Claim].
+func (m *Machine) Claimed(now int64, id string, err error) {
+	m.now = now
+	e := m.groups[id]
+	if !m.leading || e == nil || e.claim != claimPending {
+		return
+	}
+	if err != nil {
+		m.retryClaim(id, e)
+		return
+	}
+	e.claim = claimHeld
+	m.resumeClaim(id)
+}
+
+// Released is the outcome of [Host.Release].
+func (m *Machine) Released(now int64, id string, err error) {
+	m.now = now
+	e := m.groups[id]
+	if !m.leading || e == nil || e.claim != claimReleasing {
+		return
+	}
+	if err != nil {
+		m.retryClaim(id, e)
+		return
+	}
+	e.claim = claimClearing
+	m.submitInternal(claimRecord(id, nil))
+}
+
+// retryClaim lets the waiting calls go with an error that clients retry, and tries again later.
+func (m *Machine) retryClaim(id string, e *group) {
+	e.claim = claimNone
+	calls := e.waiting
+	e.waiting = nil
+	m.timers.arm(timerKey{kind: timerClaim, group: id}, m.now+m.options.RetryMs)
+	for _, c := range calls {
+		m.refuse(c, notAvailable)
+	}
+}
+
+// emptied lets the membership upstream go when the last member is gone.
+func (m *Machine) emptied(id string) {
+	if g := m.committed.Group(id); g != nil && g.OffsetsClaimed {
+		m.resumeClaim(id)
+	}
+}
+
+func (m *Machine) wakeWaiting(e *group) {
+	calls := e.waiting
+	e.waiting = nil
+	for _, c := range calls {
+		m.dispatch(c)
+	}
+}

@@ -1,0 +1,149 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+// heartbeat decides a heartbeat at once where nothing of its group is uncommitted, and answers at once where the
+// decision writes nothing: no Raft and no disk for nearly all heartbeats.
+func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
+	if m.waits(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	if m.waitsForCommits(c, r) {
+		return
+	}
+	if _, version := m.host.Topics(); version == 0 {
+		m.withoutTopics(c, r)
+		return
+	}
+	g := m.working.Group(r.GroupID)
+	if g == nil && r.MemberEpoch == streams.JoinEpoch && !m.foreignChecked(c, r) {
+		return
+	}
+	env := m.env(r.GroupID)
+	soft := m.softOf(r.GroupID)
+	d := streams.Heartbeat(streams.HeartbeatInput{Group: g, Soft: soft, Env: env, Client: c.Client, Request: r})
+	if len(d.Records) > 0 {
+		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
+			c.Heartbeat = d.Reply
+			c.Response, c.Err = &c.Heartbeat, nil
+			m.open.parked = append(m.open.parked, c)
+		}
+		return
+	}
+	if d.Reply.Err == nil && soft != nil {
+		m.applySoft(r.GroupID, soft, &d.Soft)
+	}
+	m.finishHeartbeat(c, r, &d)
+}
+
+// finishHeartbeat answers a decision without records; it waits where it saw what is not committed yet.
+func (m *Machine) finishHeartbeat(c *Call, r *streams.HeartbeatRequest, d *streams.Decision) {
+	c.Heartbeat = d.Reply
+	c.Response, c.Err = &c.Heartbeat, nil
+	if d.Reply.Err != nil {
+		m.host.Observe(Event{Group: r.GroupID, Member: r.MemberID, Refused: d.Reply.Err})
+	}
+	if m.open.touches(r.GroupID) {
+		m.open.park(c, d.Effects, r.GroupID)
+		return
+	}
+	m.runEffects(r.GroupID, d.Effects)
+	c.Done.CallDone(c)
+}
+
+// withoutTopics answers while nothing is known of the upstream's topics yet: deciding now would take them all for
+// missing. The member is alive, which counts.
+func (m *Machine) withoutTopics(c *Call, r *streams.HeartbeatRequest) {
+	if soft := m.softOf(r.GroupID); soft != nil && soft.Members[r.MemberID] != nil {
+		soft.Members[r.MemberID].SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
+	}
+	m.refuse(c, loading)
+}
+
+// waitsForCommits blocks what may take tasks from a member while commits of that member are under way, so that a task
+// is handed on only after they are done.
+func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
+	if r.MemberEpoch > 0 && r.Active == nil {
+		return false
+	}
+	g := m.groups[r.GroupID]
+	if g == nil || g.commits[r.MemberID] == 0 {
+		return false
+	}
+	g.blocked = append(g.blocked, c)
+	return true
+}
+
+// freeMs is how long the upstream's word that a group id is free is believed.
+const freeMs = 5000
+
+// foreignChecked asks the upstream, before a join creates a group, whether the id is taken there.
+func (m *Machine) foreignChecked(c *Call, r *streams.HeartbeatRequest) bool {
+	if m.now < m.free[r.GroupID] || streams.Validate(r) != nil {
+		return true
+	}
+	calls, asked := m.foreign[r.GroupID]
+	id := strings.Clone(r.GroupID)
+	m.foreign[id] = append(calls, c)
+	if !asked {
+		m.host.Foreign(id)
+	}
+	return false
+}
+
+// ForeignChecked is the outcome of [Host.Foreign]: the type of a non-empty group of that id upstream, "" for none.
+func (m *Machine) ForeignChecked(now int64, id, foreignType string, err error) {
+	m.now = now
+	calls := m.foreign[id]
+	delete(m.foreign, id)
+	if !m.leading || len(calls) == 0 {
+		return
+	}
+	if err == nil && foreignType == "" {
+		m.free[id] = now + freeMs
+		m.timers.arm(timerKey{kind: timerFree, group: id}, now+freeMs)
+	}
+	for _, c := range calls {
+		switch {
+		case err != nil:
+			m.refuse(c, notAvailable)
+		case foreignType != "":
+			c.Heartbeat = streams.HeartbeatResponse{Err: coordinator.Errorf(coordinator.GroupIDNotFound,
+				"Group %s is not a streams group: the Kafka cluster behind has a %s group of this id with members.", id, foreignType)}
+			m.reply(c, &c.Heartbeat)
+		default:
+			m.dispatch(c)
+		}
+	}
+}
+
+// applySoft makes a soft change and keeps the timers in step with it.
+func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftChange) {
+	known := change.Member == "" || soft.Members[change.Member] != nil
+	soft.Apply(change)
+	if change.Member != "" && (!known || change.Rebalance == streams.RebalanceTimerStarted) {
+		if sm := soft.Members[change.Member]; sm != nil {
+			m.timers.arm(timerKey{kind: timerMember, group: strings.Clone(id), member: strings.Clone(change.Member)}, sm.NextDeadline())
+		}
+	}
+	if change.InitialDelay > 0 || change.Assignment > 0 {
+		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
+	}
+}
+
+func (m *Machine) runEffects(id string, effects []streams.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case streams.CreateTopics:
+			m.host.CreateTopics(id, e.Topics)
+		case streams.GroupEmptied:
+			m.emptied(id)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// Host is what a machine needs of the world. Its methods return at once; outcomes come back as inputs of the machine,
+// never from within the call.
+type Host interface {
+	// Propose hands an entry to the shard's log. The outcome is [Machine.Committed] or [Machine.ProposalFailed].
+	Propose(id uint64, entry record.Entry)
+	// Verify asks the other nodes whether this one still leads. The outcome is [Machine.Verified].
+	Verify(startedAt int64)
+	// Wake asks for [Machine.Tick] at the given time (ms); an earlier wish is replaced.
+	Wake(at int64)
+
+	// Settings are the effective settings of a group.
+	Settings(group string) *coordinator.GroupSettings
+	// Topics is the upstream's topics now, and a number that changes when any of them changes.
+	Topics() (topology.Metadata, uint64)
+	// Assignor is the assignor of that name, or the default one where the name is not registered.
+	Assignor(name string) assignor.Assignor
+	// CreationError says why a topic could not be created lately; "" when there is nothing to say.
+	CreationError(topic string) string
+	// CreateTopics asks for internal topics of a group to be created upstream.
+	CreateTopics(group string, topics []topology.InternalTopic)
+
+	// Foreign asks whether the upstream has a non-empty group of another type under that id: [Machine.ForeignChecked].
+	Foreign(group string)
+	// Claim takes over the group's membership upstream: [Machine.Claimed].
+	Claim(group string)
+	// Release ends the group's membership upstream: [Machine.Released].
+	Release(group string)
+	// Forget drops what this node knows of the membership without telling the upstream; another node leads now.
+	Forget(group string)
+	// Commit, Fetch, DeleteOffsets and DropOffsets (all of a group) work on the store: [Machine.StoreDone].
+	Commit(op uint64, request *offsets.CommitRequest)
+	Fetch(op uint64, request *offsets.FetchRequest)
+	DeleteOffsets(op uint64, request *offsets.DeleteRequest)
+	DropOffsets(op uint64, group string)
+
+	// Observe tells what happened, for logs and metrics.
+	Observe(Event)
+}
+
+// Event is something worth a log line or a metric.
+type Event struct {
+	Group string
+	// Before and After are the group's states where they differ.
+	Before, After streams.GroupState
+	// Cause is set when the group epoch was raised.
+	Cause streams.Cause
+	// Refused is an error that was answered to a member.
+	Refused *coordinator.Error
+	Member  string
+}

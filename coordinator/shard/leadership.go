@@ -1,0 +1,92 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// Elected starts the leadership of a term. state is what this node's replica holds after the barrier of that term.
+// Members get full session time-outs; epochs and assignments stay as they are.
+func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
+	if m.leading {
+		m.Lost(now)
+	}
+	m.now = now
+	m.leading, m.term = true, term
+	m.proofAt = 0
+	m.committed, m.working = state, state
+	m.timers = newTimers()
+	for g := range state.Groups() {
+		env := m.env(g.ID)
+		e := m.groupOf(g.ID)
+		e.soft = streams.NewSoftOnElection(g, &env)
+		for id, sm := range e.soft.Members {
+			m.timers.arm(timerKey{kind: timerMember, group: g.ID, member: id}, sm.NextDeadline())
+		}
+		m.timers.arm(timerKey{kind: timerGroup, group: g.ID}, e.soft.NextDeadline())
+		if g.OffsetsClaimed {
+			m.resumeClaim(g.ID)
+		}
+	}
+}
+
+// Lost ends the leadership: whoever waits is told to look for the coordinator again, and soft state ends.
+func (m *Machine) Lost(now int64) {
+	m.now = now
+	if m.leading {
+		m.resign()
+	}
+}
+
+// resign drops the working copy and all soft state.
+func (m *Machine) resign() {
+	m.leading = false
+	var calls []*Call
+	collect := func(tasks []task) {
+		for _, t := range tasks {
+			if t.call != nil {
+				calls = append(calls, t.call)
+			}
+		}
+	}
+	if m.inflight != nil {
+		collect(m.inflight.tasks)
+	}
+	if m.open != nil {
+		collect(m.open.tasks)
+	}
+	collect(m.queue)
+	calls = append(calls, m.unproven...)
+	for _, waiting := range m.foreign {
+		calls = append(calls, waiting...)
+	}
+	for id, g := range m.groups {
+		calls = append(calls, g.waiting...)
+		calls = append(calls, g.blocked...)
+		if g.claim != claimNone {
+			m.host.Forget(id)
+		}
+	}
+	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
+	clear(m.queued)
+	clear(m.foreign)
+	clear(m.free)
+	m.groups = map[string]*group{}
+	m.timers = newTimers()
+	m.committed, m.working = fsm.State{}, fsm.State{}
+	for _, c := range calls {
+		m.refuse(c, notCoordinator)
+	}
+}
+
+// dropGroup forgets what belongs to a group that is gone from the log.
+func (m *Machine) dropGroup(id string) {
+	g := m.groups[id]
+	if g == nil {
+		return
+	}
+	delete(m.groups, id)
+	for _, c := range append(g.waiting, g.blocked...) {
+		m.dispatch(c)
+	}
+}

@@ -1,0 +1,245 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// Options are the constants of a machine.
+type Options struct {
+	// LeaseMs is how long a proof of leadership allows answers from memory; not more than Raft's leader lease.
+	LeaseMs int64
+	// MaxBatchBytes bounds the records of one log entry.
+	MaxBatchBytes int
+	// RetryMs is the wait before something that failed is tried again.
+	RetryMs int64
+}
+
+// DefaultOptions fit Raft's default timing.
+func DefaultOptions() Options {
+	return Options{LeaseMs: 150, MaxBatchBytes: maxBatchBytes, RetryMs: 500}
+}
+
+// Machine is the step machine of one shard. Its methods are the inputs; exactly one goroutine may be inside at a
+// time. After a run of inputs the owner calls Flush. Times are milliseconds of one monotonic clock that started at the
+// wall clock.
+type Machine struct {
+	host    Host
+	options Options
+	now     int64
+
+	leading  bool
+	term     uint64
+	proofAt  int64 // when the last proof of leadership was asked for
+	proving  bool
+	unproven []*Call
+
+	// committed is what the log holds, working what it will hold when everything in flight and in the open batch is
+	// committed. Without either they are the same.
+	committed, working fsm.State
+	groups             map[string]*group
+
+	inflight *batch
+	open     *batch
+	queue    []task // decided when the entry in flight is committed
+	queued   map[string]int
+	nextID   uint64
+	retryAt  int64 // when a refused proposal is tried again; 0: nothing to retry
+
+	store   map[uint64]*storeOp
+	nextOp  uint64
+	foreign map[string][]*Call // joins that wait for the upstream's word about their group id
+	free    map[string]int64   // ids that the upstream said are free, and until when that is believed
+	timers  timers
+}
+
+// task is a decision that waits for its turn: a call, or an internal one.
+type task struct {
+	group string
+	// call is what waits for an answer; nil where nobody does.
+	call *Call
+	// internal decides where the call's own decision is not meant; false says that there is nothing left to decide.
+	internal func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool)
+	// after runs when the decision's records are committed.
+	after func(m *Machine)
+}
+
+// New makes a machine that follows until it is Elected.
+func New(host Host, options Options) *Machine {
+	return &Machine{
+		host: host, options: options,
+		groups: map[string]*group{}, queued: map[string]int{},
+		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{}, free: map[string]int64{},
+		timers: newTimers(),
+	}
+}
+
+// Leading says whether the machine serves calls.
+func (m *Machine) Leading() bool { return m.leading }
+
+// Submit takes a call. It is answered now or later, exactly once.
+func (m *Machine) Submit(now int64, c *Call) {
+	m.now = now
+	if !m.leading {
+		m.refuse(c, notCoordinator)
+		return
+	}
+	if m.now-m.proofAt > m.options.LeaseMs {
+		m.unproven = append(m.unproven, c)
+		m.prove()
+		return
+	}
+	if m.now-m.proofAt > m.options.LeaseMs/2 {
+		m.prove()
+	}
+	m.dispatch(c)
+}
+
+func (m *Machine) prove() {
+	if !m.proving {
+		m.proving = true
+		m.host.Verify(m.now)
+	}
+}
+
+// Verified is the outcome of [Host.Verify]. A failed proof while Raft still calls this node the leader is repeated by
+// the next call.
+func (m *Machine) Verified(now, startedAt int64, ok bool) {
+	m.now = now
+	m.proving = false
+	calls := m.unproven
+	m.unproven = nil
+	if ok && m.leading {
+		m.proofAt = max(m.proofAt, startedAt)
+	}
+	for _, c := range calls {
+		switch {
+		case !ok || !m.leading:
+			m.refuse(c, notCoordinator)
+		case m.now-m.proofAt > m.options.LeaseMs:
+			m.unproven = append(m.unproven, c)
+		default:
+			m.dispatch(c)
+		}
+	}
+	if len(m.unproven) > 0 {
+		m.prove()
+	}
+}
+
+// Flush proposes what the inputs since the last Flush decided, unless an entry is in flight.
+func (m *Machine) Flush() {
+	if m.inflight == nil && m.open != nil && m.retryAt == 0 {
+		m.propose()
+	}
+	m.wake()
+}
+
+var (
+	notCoordinator = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the group's shard."}
+	loading        = &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress, Message: "The topics of the cluster behind are not known yet; try again."}
+	notAvailable   = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, Message: "The cluster behind does not answer; try again."}
+)
+
+func (m *Machine) refuse(c *Call, err *coordinator.Error) {
+	c.Response, c.Err = nil, err
+	c.Done.CallDone(c)
+}
+
+func (m *Machine) reply(c *Call, response any) {
+	c.Response, c.Err = response, nil
+	c.Done.CallDone(c)
+}
+
+// dispatch decides a call now, or queues it behind what its group waits for.
+func (m *Machine) dispatch(c *Call) {
+	switch r := c.Request.(type) {
+	case *streams.HeartbeatRequest:
+		m.heartbeat(c, r)
+	case *DescribeRequest:
+		m.describe(c, r)
+	case *HoldsRequest:
+		g := m.working.Group(r.GroupID)
+		m.reply(c, &HoldsResponse{Held: g != nil, Empty: g != nil && g.NumMembers() == 0})
+	case *offsets.CommitRequest:
+		m.commitOffsets(c, r)
+	case *offsets.FetchRequest:
+		m.fetchOffsets(c, r)
+	case *offsets.DeleteRequest:
+		m.deleteOffsets(c, r)
+	case *DeleteGroupRequest:
+		m.deleteGroup(c, r)
+	default:
+		m.refuse(c, &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The shard does not know this kind of request."})
+	}
+}
+
+// waits says whether a call of the group must wait for its turn: behind the group's changes in flight, or behind calls
+// of the group that wait themselves.
+func (m *Machine) waits(group string) bool {
+	return m.inflight.touches(group) || len(m.queue) > 0 && m.queued[group] > 0
+}
+
+// unsettled says whether the group has changes that are not committed, or calls that wait for their turn.
+func (m *Machine) unsettled(group string) bool { return m.waits(group) || m.open.touches(group) }
+
+// enqueue makes the task wait for the entry in flight.
+func (m *Machine) enqueue(t task) {
+	m.queue = append(m.queue, t)
+	m.queued[t.group]++
+}
+
+func (m *Machine) describe(c *Call, r *DescribeRequest) {
+	g := m.committed.Group(r.GroupID)
+	if g == nil {
+		m.reply(c, &streams.Description{GroupID: r.GroupID, State: streams.StateDead,
+			Err: coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", r.GroupID)})
+		return
+	}
+	env := m.env(g.ID)
+	m.reply(c, streams.Describe(g, m.softOf(g.ID), &env))
+}
+
+// env is what decisions see of the world for the group.
+func (m *Machine) env(group string) streams.Env {
+	settings := m.host.Settings(group)
+	topics, version := m.host.Topics()
+	return streams.Env{
+		Now: m.now, Settings: settings, Metadata: topics, MetadataVersion: version,
+		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.host.CreationError,
+		HoldGrants: m.holdsGrants(group),
+	}
+}
+
+// group is what the leader keeps for a group beside its hard state.
+type group struct {
+	soft *streams.Soft
+	// claim is how far the takeover of the membership upstream is.
+	claim claimState
+	// waiting are calls that wait until the membership upstream is held, or ended.
+	waiting []*Call
+	// commits counts the commits under way by member id; blocked are calls that wait for them.
+	commits map[string]int
+	blocked []*Call
+}
+
+func (m *Machine) softOf(id string) *streams.Soft {
+	if g := m.groups[id]; g != nil {
+		return g.soft
+	}
+	return nil
+}
+
+// groupOf makes the leader's entry for a group on first use.
+func (m *Machine) groupOf(id string) *group {
+	g := m.groups[id]
+	if g == nil {
+		g = &group{}
+		m.groups[strings.Clone(id)] = g
+	}
+	return g
+}

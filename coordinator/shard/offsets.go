@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// storeOp is one operation of the offset store under way.
+type storeOp struct {
+	call          *Call
+	group, member string
+	term          uint64
+	commit        bool
+	after         func(m *Machine, err error)
+}
+
+// commitOffsets fences a commit by member and epoch and hands it to the store. While members exist the store must hold
+// the group's membership upstream, so that what an earlier leader still has in flight is refused there.
+func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	g := m.committed.Group(r.GroupID)
+	if code := offsets.CheckCommit(g, r); code != coordinator.None {
+		m.reply(c, offsets.CommitRefused(r, code))
+		return
+	}
+	if !m.storeReady(g, c) {
+		return
+	}
+	op := &storeOp{call: c, group: strings.Clone(r.GroupID), commit: true}
+	if g != nil && g.Member(r.MemberID) != nil {
+		op.member = strings.Clone(r.MemberID)
+		e := m.groupOf(r.GroupID)
+		if e.commits == nil {
+			e.commits = map[string]int{}
+		}
+		e.commits[op.member]++
+	}
+	m.host.Commit(m.startStore(op), r)
+}
+
+func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	if err := offsets.CheckFetch(m.committed.Group(r.GroupID), r); err != nil {
+		m.reply(c, &offsets.FetchResponse{Err: err})
+		return
+	}
+	m.host.Fetch(m.startStore(&storeOp{call: c}), r)
+}
+
+// deleteOffsets lets the store delete what the rules allow, and answers the other topics itself.
+func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	g := m.committed.Group(r.GroupID)
+	if refused := offsets.DeleteRefused(g, r); refused != nil {
+		m.reply(c, refused)
+		return
+	}
+	allowed := offsets.DeleteAllowed(g, r)
+	if !m.storeReady(g, c) {
+		return
+	}
+	m.host.DeleteOffsets(m.startStore(&storeOp{call: c}), allowed)
+}
+
+// storeReady says whether the store may be asked to change offsets of the group: with members, when the membership
+// upstream is held; without, when none is left. Else the call waits until that is so.
+func (m *Machine) storeReady(g *fsm.Group, c *Call) bool {
+	if g == nil {
+		return true
+	}
+	e := m.groupOf(g.ID)
+	if g.NumMembers() == 0 {
+		if !g.OffsetsClaimed {
+			return true
+		}
+	} else if e.claim == claimHeld {
+		return true
+	}
+	e.waiting = append(e.waiting, c)
+	m.resumeClaim(g.ID)
+	return false
+}
+
+func (m *Machine) startStore(op *storeOp) uint64 {
+	m.nextOp++
+	op.term = m.term
+	m.store[m.nextOp] = op
+	return m.nextOp
+}
+
+// StoreDone is the outcome of a store operation: *offsets.CommitResponse, *offsets.FetchResponse,
+// *offsets.DeleteResponse, or an error (nil for success) of [Host.DropOffsets].
+func (m *Machine) StoreDone(now int64, id uint64, response any) {
+	m.now = now
+	op := m.store[id]
+	if op == nil {
+		return
+	}
+	delete(m.store, id)
+	current := m.leading && op.term == m.term
+	if op.after != nil {
+		err, _ := response.(error)
+		if !current {
+			m.refuse(op.call, notCoordinator)
+			return
+		}
+		op.after(m, err)
+		return
+	}
+	if op.commit && current {
+		m.commitDone(op, response.(*offsets.CommitResponse))
+	}
+	switch r := response.(type) {
+	case *offsets.DeleteResponse:
+		request := op.call.Request.(*offsets.DeleteRequest)
+		m.reply(op.call, offsets.MergeDelete(request, r))
+	default:
+		m.reply(op.call, response)
+	}
+}
+
+// commitDone lets go what waited for the member's commits. A commit that the upstream fenced shows that the membership
+// is no longer ours.
+func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
+	e := m.groups[op.group]
+	if e == nil {
+		return
+	}
+	if offsets.HasCode(r, coordinator.NotCoordinator) && e.claim == claimHeld {
+		e.claim = claimNone
+	}
+	if op.member == "" {
+		return
+	}
+	if e.commits[op.member]--; e.commits[op.member] > 0 {
+		return
+	}
+	delete(e.commits, op.member)
+	blocked := e.blocked
+	e.blocked = nil
+	for _, c := range blocked {
+		m.dispatch(c)
+	}
+}
+
+// deleteGroup deletes the offsets of an empty group, then the group.
+func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	g := m.committed.Group(r.GroupID)
+	if err := deletable(g, r.GroupID); err != nil {
+		m.reply(c, &DeleteGroupResponse{Err: err})
+		return
+	}
+	if !m.storeReady(g, c) {
+		return
+	}
+	m.host.DropOffsets(m.startStore(&storeOp{call: c, after: func(m *Machine, err error) {
+		if err != nil {
+			m.refuse(c, notAvailable)
+			return
+		}
+		m.submitInternal(task{
+			group: g.ID, call: c,
+			internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+				if err := deletable(g, r.GroupID); err != nil {
+					m.reply(c, &DeleteGroupResponse{Err: err})
+					return streams.Decision{}, false
+				}
+				return streams.Decision{Records: streams.DeletionRecords(g)}, true
+			},
+			after: func(m *Machine) { m.reply(c, &DeleteGroupResponse{}) },
+		})
+	}}), g.ID)
+}
+
+func deletable(g *fsm.Group, id string) *coordinator.Error {
+	switch {
+	case g == nil:
+		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", id)
+	case g.NumMembers() > 0:
+		return coordinator.Errorf(coordinator.NonEmptyGroup, "Group %s has %d members; only an empty group can be deleted.", id, g.NumMembers())
+	}
+	return nil
+}

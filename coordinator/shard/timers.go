@@ -1,0 +1,187 @@
+package shard
+
+import (
+	"container/heap"
+
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// timerKind says what a timer is for.
+type timerKind uint8
+
+const (
+	timerMember timerKind = iota // session and rebalance time-outs of a member
+	timerGroup                   // initial delay and due assignment of a group
+	timerClaim                   // a claim or release upstream that failed is tried again
+	timerFree                    // what the upstream said about a group id is no longer believed
+)
+
+type timerKey struct {
+	kind          timerKind
+	group, member string
+}
+
+// timers is a heap of deadlines. A deadline that moves later is not moved in the heap: it is looked up when its old
+// time comes, so that a heartbeat costs no heap operation.
+type timers struct {
+	heap      timerHeap
+	scheduled map[timerKey]int64
+	wakeAt    int64 // what the host was asked for; 0: nothing
+}
+
+func newTimers() timers { return timers{scheduled: map[timerKey]int64{}} }
+
+// arm makes sure that the key is looked at no later than at; 0 arms nothing.
+func (t *timers) arm(key timerKey, at int64) {
+	if at == 0 {
+		return
+	}
+	if old, ok := t.scheduled[key]; ok && old <= at {
+		return
+	}
+	t.scheduled[key] = at
+	heap.Push(&t.heap, timerEntry{at, key})
+}
+
+// due takes the next key whose time has come.
+func (t *timers) due(now int64) (timerKey, bool) {
+	for len(t.heap) > 0 && t.heap[0].at <= now {
+		e := heap.Pop(&t.heap).(timerEntry)
+		if t.scheduled[e.key] == e.at {
+			delete(t.scheduled, e.key)
+			return e.key, true
+		}
+	}
+	return timerKey{}, false
+}
+
+func (t *timers) next() int64 {
+	if len(t.heap) == 0 {
+		return 0
+	}
+	return t.heap[0].at
+}
+
+type timerEntry struct {
+	at  int64
+	key timerKey
+}
+
+type timerHeap []timerEntry
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timerHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)        { *h = append(*h, x.(timerEntry)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = timerEntry{}
+	*h = old[:len(old)-1]
+	return e
+}
+
+// wake asks the host for the next Tick.
+func (m *Machine) wake() {
+	at := m.timers.next()
+	if m.retryAt != 0 && (at == 0 || m.retryAt < at) {
+		at = m.retryAt
+	}
+	if at != 0 && at != m.timers.wakeAt {
+		m.timers.wakeAt = at
+		m.host.Wake(at)
+	}
+}
+
+// lateMs is how late a Tick may be before it is taken for a pause of the whole process, in which members could not be
+// heard: nobody is expired for the time of a pause.
+const lateMs = 1000
+
+// Tick does what is due.
+func (m *Machine) Tick(now int64) {
+	m.now = now
+	late := int64(0)
+	if m.timers.wakeAt != 0 {
+		late = now - m.timers.wakeAt
+	}
+	m.timers.wakeAt = 0
+	if !m.leading {
+		return
+	}
+	if m.retryAt != 0 && m.retryAt <= now {
+		m.retryAt = 0
+		m.drain()
+	}
+	for {
+		key, ok := m.timers.due(now)
+		if !ok {
+			return
+		}
+		m.fire(key, late)
+	}
+}
+
+func (m *Machine) fire(key timerKey, late int64) {
+	g := m.groups[key.group]
+	switch key.kind {
+	case timerFree:
+		delete(m.free, key.group)
+	case timerClaim:
+		m.resumeClaim(key.group)
+	case timerGroup:
+		if g == nil || g.soft == nil {
+			return
+		}
+		if at := g.soft.NextDeadline(); at > m.now {
+			m.timers.arm(key, at)
+		} else if at != 0 {
+			m.submitInternal(task{group: key.group, internal: decideTick})
+		}
+	case timerMember:
+		m.fireMember(key, g, late)
+	}
+}
+
+func (m *Machine) fireMember(key timerKey, g *group, late int64) {
+	if g == nil || g.soft == nil || g.soft.Members[key.member] == nil {
+		return
+	}
+	switch at := g.soft.Members[key.member].NextDeadline(); {
+	case at == 0:
+	case at > m.now:
+		m.timers.arm(key, at)
+	case late > lateMs:
+		m.timers.arm(key, m.now+min(late, int64(m.host.Settings(key.group).SessionTimeoutMs)))
+	case g.commits[key.member] > 0:
+		m.timers.arm(key, m.now+m.options.RetryMs)
+	default:
+		m.submitInternal(task{group: key.group, internal: decideExpiry(key)})
+	}
+}
+
+func decideTick(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
+	if g == nil || soft == nil {
+		return streams.Decision{}, false
+	}
+	d := streams.Tick(g, soft, m.env(g.ID))
+	return d, true
+}
+
+// decideExpiry removes the member if its deadline still is over when its turn comes.
+func decideExpiry(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
+	return func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
+		if g == nil || soft == nil {
+			return streams.Decision{}, false
+		}
+		sm := soft.Members[key.member]
+		if sm == nil {
+			return streams.Decision{}, false
+		}
+		if at := sm.NextDeadline(); at == 0 || at > m.now {
+			m.timers.arm(key, at)
+			return streams.Decision{}, false
+		}
+		return streams.Expire(g, soft, m.env(g.ID), key.member), true
+	}
+}

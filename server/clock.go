@@ -1,0 +1,16 @@
+package server
+
+import "time"
+
+// clock gives milliseconds that never go back: the wall clock at its start plus the monotonic time since, so that
+// deadlines survive a wall clock that is set.
+type clock struct{ start time.Time }
+
+func newClock() clock { return clock{time.Now()} }
+
+func (c clock) now() int64 { return c.start.UnixMilli() + time.Since(c.start).Milliseconds() }
+
+// until is the time from now to a moment of this clock, at least zero.
+func (c clock) until(at int64) time.Duration {
+	return max(0, time.Duration(at-c.now())*time.Millisecond)
+}

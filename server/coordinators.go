@@ -1,0 +1,84 @@
+package server
+
+import (
+	"iter"
+	"unicode/utf16"
+
+	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/gateway"
+)
+
+// coordinators shows the shards to the gateway.
+type coordinators struct{ *Node }
+
+var _ gateway.Coordinators = coordinators{}
+
+// Self implements gateway.Coordinators.
+func (c coordinators) Self() int32 { return c.config.NodeID }
+
+// Shard implements gateway.Coordinators.
+func (c coordinators) Shard(group string) uint32 {
+	return shardOf(group, len(c.shards))
+}
+
+// shardOf is the shard of a group, as Kafka chooses a partition of __consumer_offsets.
+func shardOf(group string, shards int) uint32 {
+	return uint32(javaHash(group)&0x7fffffff) % uint32(shards)
+}
+
+// javaHash is String.hashCode: over UTF-16 code units.
+func javaHash(s string) int32 {
+	var h int32
+	for _, r := range s {
+		if r > 0xffff {
+			high, low := utf16.EncodeRune(r)
+			h = 31*h + int32(high)
+			r = low
+		}
+		h = 31*h + int32(r)
+	}
+	return h
+}
+
+// Holds implements gateway.Coordinators.
+func (c coordinators) Holds(group string) bool {
+	return c.shards[c.Shard(group)].replica.State().Group(group) != nil
+}
+
+// Leader implements gateway.Coordinators.
+func (c coordinators) Leader(number uint32) (int32, bool) {
+	r := c.shards[number]
+	r.leaderMu.Lock()
+	defer r.leaderMu.Unlock()
+	return r.leader, r.leader >= 0
+}
+
+// LeaderChanged implements gateway.Coordinators.
+func (c coordinators) LeaderChanged(number uint32) <-chan struct{} {
+	r := c.shards[number]
+	r.leaderMu.Lock()
+	defer r.leaderMu.Unlock()
+	return r.changed
+}
+
+// Submit implements gateway.Coordinators.
+func (c coordinators) Submit(number uint32, call *shard.Call) {
+	c.shards[number].post(input{kind: inputCall, call: call})
+}
+
+// Groups implements gateway.Coordinators.
+func (c coordinators) Groups() iter.Seq[gateway.GroupListing] {
+	return func(yield func(gateway.GroupListing) bool) {
+		for number, r := range c.shards {
+			if leader, ok := c.Leader(uint32(number)); !ok || leader != c.config.NodeID {
+				continue
+			}
+			for g := range r.replica.State().Groups() {
+				if !yield(gateway.GroupListing{ID: g.ID, State: streams.StateOf(g)}) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,6 @@
+// Package server owns one coordd node: it makes the node from its parts and knows the order in which they start and
+// stop. It turns the step machine of each shard into something that runs (one owner at a time, timers, Raft, the
+// upstream), and answers the gateway's and the admin port's questions about shards, nodes and groups.
+//
+// It must not decide anything about groups; that is the business of coordinator and its sub-packages.
+package server

@@ -1,0 +1,275 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/gateway"
+	"github.com/coordd/coordd/raftnode"
+	"github.com/coordd/coordd/topicctl"
+)
+
+// Store is where offsets of streams groups are kept, and who else uses a group id there. Callbacks come exactly once.
+type Store interface {
+	Foreign(group string, done func(foreignType string, err error))
+	Claim(group string, done func(error))
+	Release(group string, done func(error))
+	Forget(group string)
+	Commit(request *offsets.CommitRequest, done func(*offsets.CommitResponse))
+	Fetch(request *offsets.FetchRequest, done func(*offsets.FetchResponse))
+	Delete(request *offsets.DeleteRequest, done func(*offsets.DeleteResponse))
+	DeleteGroup(group string, done func(error))
+	Close()
+}
+
+// Parts are what a node is given from outside.
+type Parts struct {
+	Logger hclog.Logger
+	// Registry takes the metrics; nil for none.
+	Registry *prometheus.Registry
+	// Topics is the upstream as the watcher and the creator of topics see it.
+	Topics topicctl.Source
+	// Store keeps the offsets. The node closes it when it stops.
+	Store Store
+	// Listen and Dial are the network; nil means TCP.
+	Listen func(addr string) (net.Listener, error)
+	Dial   func(ctx context.Context, addr string) (net.Conn, error)
+	// Quirks are repairs of what the upstream answers.
+	Quirks gateway.Quirks
+	// Timing overrides Raft's timing; zero means the configuration's preset.
+	Timing raftnode.Timing
+}
+
+// Node is one coordd node.
+type Node struct {
+	config    *config.Node
+	log       hclog.Logger
+	clock     clock
+	parts     Parts
+	assignors assignors
+	observer  *observer
+
+	raft    *raftnode.Node
+	system  *system
+	shards  []*runner
+	cluster *cluster
+	watcher *topicctl.Watcher
+	creator *topicctl.Creator
+	store   Store
+	gateway *gateway.Gateway
+
+	draining atomic.Bool
+	ctx      context.Context
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+}
+
+// Start makes a node and lets it serve. It returns as soon as all ports are open; [Node.Ready] says when clients are
+// served.
+func Start(cfg *config.Node, parts Parts) (*Node, error) {
+	if parts.Logger == nil {
+		parts.Logger = hclog.NewNullLogger()
+	}
+	n := &Node{config: cfg, log: parts.Logger, clock: newClock(), parts: parts, store: parts.Store}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.assignors = newAssignors(cfg.Streams.Assignors)
+	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
+	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{Source: parts.Topics, Logger: parts.Logger.Named("topics")})
+	n.creator = topicctl.NewCreator(topicctl.CreatorConfig{
+		Source: parts.Topics, Watcher: n.watcher, Logger: parts.Logger.Named("topics"), Rand: mathrand.Float64,
+	})
+	n.cluster = newCluster(n)
+	n.system = newSystem(n)
+	for number := range cfg.Shards {
+		n.shards = append(n.shards, newRunner(n, uint32(number)))
+	}
+	if err := n.start(); err != nil {
+		n.Stop(context.Background())
+		return nil, err
+	}
+	return n, nil
+}
+
+// start opens Raft first, since followers must answer before anything is served; then the watch of the upstream, and
+// last the ports for clients.
+func (n *Node) start() error {
+	if err := n.startRaft(); err != nil {
+		return err
+	}
+	n.watcher.OnChange(func(_, _ *topicctl.Image) {
+		n.cluster.update()
+		n.system.poke()
+	})
+	n.cluster.update()
+	n.run(func() { n.watcher.Run(n.ctx) })
+	n.run(func() { n.creator.Run(n.ctx) })
+	systemListener := n.raft.Listener(kindSystem)
+	n.run(func() { n.system.accept(n.ctx, systemListener) })
+	n.run(func() { n.system.run(n.ctx) })
+	n.run(func() { n.system.register(n.ctx) })
+	n.serveStatus()
+	return n.startGateway()
+}
+
+func (n *Node) startRaft() error {
+	timing := n.parts.Timing
+	if timing == (raftnode.Timing{}) {
+		timing = raftnode.LAN()
+		if n.config.RaftPreset == "wan" {
+			timing = raftnode.WAN()
+		}
+	}
+	peers := []raftnode.Peer{{ID: n.config.NodeID, Address: n.config.RaftAdvertised}}
+	if len(n.config.Peers) > 0 {
+		peers = nil
+		for _, p := range n.config.Peers {
+			peers = append(peers, raftnode.Peer{ID: p.ID, Address: p.Raft})
+		}
+	}
+	var registerer prometheus.Registerer
+	if n.parts.Registry != nil {
+		registerer = n.parts.Registry
+	}
+	raft, err := raftnode.Open(raftnode.Config{
+		NodeID: n.config.NodeID, Dir: n.config.DataDir,
+		ListenAddress: n.config.RaftListen, AdvertisedAddress: n.config.RaftAdvertised,
+		Peers: peers, Groups: 1 + n.config.Shards, Timing: timing,
+		NewFSM: n.newFSM,
+		Listen: n.parts.Listen, Dial: n.parts.Dial,
+		Logger: n.log.Named("raft"), Registerer: registerer,
+	})
+	if err != nil {
+		return err
+	}
+	n.raft = raft
+	n.system.group = raft.Group(systemGroup)
+	n.system.group.OnChange(n.system.leadership)
+	for i, r := range n.shards {
+		r.group = raft.Group(uint32(i) + 1)
+		r.group.OnChange(r.leadership)
+	}
+	return raft.Start()
+}
+
+func (n *Node) newFSM(group uint32) raftnode.FSM {
+	if group == systemGroup {
+		return n.system.replica
+	}
+	return n.shards[group-1].replica
+}
+
+const kindHop byte = 'H'
+
+func (n *Node) startGateway() error {
+	var registerer prometheus.Registerer
+	if n.parts.Registry != nil {
+		registerer = n.parts.Registry
+	}
+	n.gateway = gateway.New(gateway.Config{
+		Coordinators: coordinators{n},
+		Cluster:      n.cluster,
+		Network: gateway.Network{
+			Listen: n.parts.Listen, Dial: n.parts.Dial,
+			DialPeer: func(ctx context.Context, node int32) (net.Conn, error) { return n.raft.DialPeer(ctx, node, kindHop) },
+			Hops:     n.raft.Listener(kindHop),
+		},
+		Logger:          n.log.Named("gateway"),
+		Registerer:      registerer,
+		ClientListen:    n.config.ClientListen,
+		BrokerListen:    n.brokerListen,
+		NodeIDBase:      n.config.NodeIDBase,
+		MaxRequestBytes: n.config.MaxRequestBytes,
+		IdleTimeout:     time.Duration(n.config.MaxIdleMs) * time.Millisecond,
+		Quirks:          n.parts.Quirks,
+	})
+	return n.gateway.Start()
+}
+
+// brokerListen is the address of the port that stands for the upstream broker of slot k.
+func (n *Node) brokerListen(k int32) string {
+	host, _, _ := net.SplitHostPort(n.config.ClientListen)
+	return net.JoinHostPort(host, strconv.Itoa(n.config.BrokerPortBase+int(k)*n.config.BrokerPortStep))
+}
+
+// registration is what this node tells of itself.
+func (n *Node) registration() registration {
+	host, port, _ := net.SplitHostPort(n.config.ClientListen)
+	if n.config.ClientAdvertisedHost != "" {
+		host = n.config.ClientAdvertisedHost
+	}
+	number, _ := strconv.Atoi(port)
+	return registration{
+		ID: n.config.NodeID, RaftAddress: n.config.RaftAdvertised, ClientHost: host, ClientPort: uint16(number),
+		BrokerPortBase: uint16(n.config.BrokerPortBase), BrokerPortStep: uint16(n.config.BrokerPortStep),
+	}
+}
+
+func (n *Node) newClusterID() string {
+	id := make([]byte, 16)
+	rand.Read(id)
+	return base64.RawURLEncoding.EncodeToString(id)
+}
+
+func (n *Node) shardOptions() shard.Options {
+	o := shard.DefaultOptions()
+	if n.config.RaftPreset == "wan" {
+		o.LeaseMs = raftnode.WAN().Lease.Milliseconds()
+	}
+	return o
+}
+
+// run starts a goroutine that Stop waits for.
+func (n *Node) run(f func()) {
+	n.wg.Add(1)
+	go func() {
+		defer n.wg.Done()
+		f()
+	}()
+}
+
+// Stop moves leaderships to other nodes, then ends connections and everything else. It is safe to call more than once.
+func (n *Node) Stop(ctx context.Context) error {
+	n.draining.Store(true)
+	var errs []error
+	if n.raft != nil {
+		if err := n.raft.Drain(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("moving leaderships: %w", err))
+		}
+	}
+	if n.gateway != nil {
+		n.gateway.Close()
+	}
+	for _, r := range n.shards {
+		r.close()
+	}
+	if n.raft != nil {
+		if err := n.raft.Shutdown(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	n.cancel()
+	for _, r := range n.shards {
+		r.timer.Stop()
+		r.post(input{kind: inputLost})
+	}
+	n.wg.Wait()
+	if n.store != nil {
+		n.store.Close()
+	}
+	return errors.Join(errs...)
+}

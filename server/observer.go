@@ -1,0 +1,51 @@
+package server
+
+import (
+	"github.com/hashicorp/go-hclog"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/shard"
+)
+
+// observer writes the log line and counts the metric of what happens in shards: one line for each change of a group's
+// state, each new group epoch and each error; none for a steady heartbeat.
+type observer struct {
+	log        hclog.Logger
+	rebalances prometheus.Counter
+	errors     *prometheus.CounterVec
+}
+
+func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
+	o := &observer{
+		log: log,
+		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coordd_streams_group_rebalance_count", Help: "New epochs of streams groups on this node.",
+		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_group_errors_total", Help: "Errors answered to members, by error code.",
+		}, []string{"code"}),
+	}
+	if registry != nil {
+		registry.MustRegister(o.rebalances, o.errors)
+	}
+	return o
+}
+
+func (o *observer) event(number uint32, e shard.Event) {
+	switch {
+	case e.Refused != nil:
+		o.errors.WithLabelValues(codeLabel(e.Refused.Code)).Inc()
+		level := hclog.Warn
+		if e.Refused.Code == coordinator.UnknownServerError {
+			level = hclog.Error
+		}
+		o.log.Log(level, "refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message)
+	case e.Cause.Kinds != 0:
+		o.rebalances.Inc()
+		o.log.Info("new group epoch", "group", e.Group, "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
+			"member", e.Cause.MemberID, "host", e.Cause.Host, "detail", e.Cause.Detail)
+	default:
+		o.log.Info("group state", "group", e.Group, "shard", number, "from", string(e.Before), "to", string(e.After))
+	}
+}

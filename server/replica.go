@@ -1,0 +1,82 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// replica is the state machine of one Raft group on this node: it evolves by committed entries, and anybody may read
+// its state at any time.
+type replica struct {
+	state atomic.Pointer[fsm.State]
+	// changed is told after each change, on Raft's goroutine; it must not block.
+	changed func()
+}
+
+func newReplica(changed func()) *replica {
+	r := &replica{changed: changed}
+	s := fsm.NewState()
+	r.state.Store(&s)
+	return r
+}
+
+// State is what is applied on this node.
+func (r *replica) State() fsm.State { return *r.state.Load() }
+
+// Apply implements raftnode.FSM. An entry that cannot be applied is refused alike on every replica.
+func (r *replica) Apply(index uint64, data []byte) error {
+	entry, err := record.DecodeEntry(data)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	state, err := r.State().EvolveAll(entry.Records)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", index, err)
+	}
+	r.store(state)
+	return nil
+}
+
+// Snapshot implements raftnode.FSM: a copy of pointers.
+func (r *replica) Snapshot() (io.WriterTo, error) { return snapshot{r.State()}, nil }
+
+// Restore implements raftnode.FSM.
+func (r *replica) Restore(from io.Reader) error {
+	state, err := fsm.ReadSnapshot(from)
+	if err != nil {
+		return err
+	}
+	r.store(state)
+	return nil
+}
+
+func (r *replica) store(state fsm.State) {
+	r.state.Store(&state)
+	if r.changed != nil {
+		r.changed()
+	}
+}
+
+type snapshot struct{ state fsm.State }
+
+// WriteTo implements io.WriterTo.
+func (s snapshot) WriteTo(w io.Writer) (int64, error) {
+	counted := &countingWriter{w: w}
+	err := fsm.WriteSnapshot(counted, s.state)
+	return counted.n, err
+}
+
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

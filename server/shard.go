@@ -1,0 +1,234 @@
+package server
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/raftnode"
+	"github.com/coordd/coordd/topology"
+)
+
+// inputKind names the inputs of a shard's machine.
+type inputKind uint8
+
+const (
+	inputCall inputKind = iota
+	inputElected
+	inputLost
+	inputCommitted
+	inputProposalFailed
+	inputVerified
+	inputTick
+	inputForeign
+	inputClaimed
+	inputReleased
+	inputStoreDone
+)
+
+// input is one input of a shard's machine; which fields count depends on the kind.
+type input struct {
+	kind  inputKind
+	ok    bool
+	id    uint64 // proposal, store operation, or term
+	at    int64
+	call  *shard.Call
+	group string
+	text  string
+	err   error
+	any   any
+	state fsm.State
+}
+
+// drop answers the call of an input that nobody will step.
+func (in *input) drop() {
+	if in.call != nil {
+		in.call.Response = nil
+		in.call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node is stopping."}
+		in.call.Done.CallDone(in.call)
+	}
+}
+
+// runner makes a shard's machine run on this node. It is the machine's host.
+type runner struct {
+	owner
+	node    *Node
+	number  uint32 // of the shard, from 0; its Raft group is number+1
+	machine *shard.Machine
+	group   *raftnode.Group
+	replica *replica
+	timer   *time.Timer
+
+	leaderMu sync.Mutex
+	leader   int32 // -1: unknown
+	changed  chan struct{}
+}
+
+var _ shard.Host = (*runner)(nil)
+
+func newRunner(n *Node, number uint32) *runner {
+	r := &runner{node: n, number: number, leader: -1, changed: make(chan struct{})}
+	r.replica = newReplica(nil)
+	r.machine = shard.New(r, n.shardOptions())
+	r.owner.step, r.owner.flush = r.step, r.machine.Flush
+	r.timer = time.AfterFunc(time.Hour, func() { r.post(input{kind: inputTick}) })
+	r.timer.Stop()
+	return r
+}
+
+func (r *runner) step(in input) {
+	now := r.node.clock.now()
+	switch in.kind {
+	case inputCall:
+		r.machine.Submit(now, in.call)
+	case inputElected:
+		r.machine.Elected(now, in.id, in.state)
+	case inputLost:
+		r.machine.Lost(now)
+	case inputCommitted:
+		r.machine.Committed(now, in.id)
+	case inputProposalFailed:
+		r.machine.ProposalFailed(now, in.id, in.ok)
+	case inputVerified:
+		r.machine.Verified(now, in.at, in.ok)
+	case inputTick:
+		r.machine.Tick(now)
+	case inputForeign:
+		r.machine.ForeignChecked(now, in.group, in.text, in.err)
+	case inputClaimed:
+		r.machine.Claimed(now, in.group, in.err)
+	case inputReleased:
+		r.machine.Released(now, in.group, in.err)
+	case inputStoreDone:
+		r.machine.StoreDone(now, in.id, in.any)
+	}
+}
+
+// leadership follows the changes that Raft tells. A leader is made known only after its machine serves.
+func (r *runner) leadership(c raftnode.Change) {
+	switch c := c.(type) {
+	case raftnode.Elected:
+		r.post(input{kind: inputElected, id: c.Term, state: r.replica.State()})
+		r.setLeader(r.node.config.NodeID)
+		r.node.log.Info("leads shard", "shard", r.number, "term", c.Term, "planned", c.Planned)
+	case raftnode.Lost:
+		r.post(input{kind: inputLost})
+		r.setLeader(-1)
+		r.node.log.Info("no longer leads shard", "shard", r.number)
+	case raftnode.LeaderKnown:
+		r.setLeader(c.Node)
+		r.node.log.Info("follows in shard", "shard", r.number, "leader", c.Node)
+	case raftnode.LeaderUnknown:
+		r.setLeader(-1)
+	}
+}
+
+func (r *runner) setLeader(node int32) {
+	r.leaderMu.Lock()
+	defer r.leaderMu.Unlock()
+	if r.leader == node {
+		return
+	}
+	r.leader = node
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// Propose implements shard.Host.
+func (r *runner) Propose(id uint64, entry record.Entry) {
+	entry.FeatureLevel = featureLevel
+	r.group.Propose(record.EncodeEntry(nil, entry), func(err error) {
+		switch {
+		case err == nil:
+			r.post(input{kind: inputCommitted, id: id})
+		default:
+			if errors.Is(err, raftnode.ErrRejected) {
+				r.node.log.Error("a committed entry was refused by the state machine", "shard", r.number, "error", err)
+			}
+			r.post(input{kind: inputProposalFailed, id: id, ok: errors.Is(err, raftnode.ErrNotLeader)})
+		}
+	})
+}
+
+// Verify implements shard.Host.
+func (r *runner) Verify(startedAt int64) {
+	r.group.Verify(func(err error) { r.post(input{kind: inputVerified, at: startedAt, ok: err == nil}) })
+}
+
+// Wake implements shard.Host.
+func (r *runner) Wake(at int64) { r.timer.Reset(r.node.clock.until(at)) }
+
+// Settings implements shard.Host.
+func (r *runner) Settings(string) *coordinator.GroupSettings { return &r.node.config.Streams.Defaults }
+
+// Topics implements shard.Host.
+func (r *runner) Topics() (topology.Metadata, uint64) {
+	image := r.node.watcher.Image()
+	return image, image.Version
+}
+
+// Assignor implements shard.Host.
+func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }
+
+// CreationError implements shard.Host.
+func (r *runner) CreationError(topic string) string { return r.node.creator.Error(topic) }
+
+// CreateTopics implements shard.Host.
+func (r *runner) CreateTopics(group string, topics []topology.InternalTopic) {
+	r.node.creator.Create(group, topics)
+}
+
+// Foreign implements shard.Host.
+func (r *runner) Foreign(group string) {
+	r.node.store.Foreign(group, func(foreignType string, err error) {
+		r.post(input{kind: inputForeign, group: group, text: foreignType, err: err})
+	})
+}
+
+// Claim implements shard.Host.
+func (r *runner) Claim(group string) {
+	r.node.store.Claim(group, func(err error) { r.post(input{kind: inputClaimed, group: group, err: err}) })
+}
+
+// Release implements shard.Host.
+func (r *runner) Release(group string) {
+	r.node.store.Release(group, func(err error) { r.post(input{kind: inputReleased, group: group, err: err}) })
+}
+
+// Forget implements shard.Host.
+func (r *runner) Forget(group string) { r.node.store.Forget(group) }
+
+// Commit implements shard.Host.
+func (r *runner) Commit(op uint64, request *offsets.CommitRequest) {
+	r.node.store.Commit(request, func(response *offsets.CommitResponse) {
+		r.post(input{kind: inputStoreDone, id: op, any: response})
+	})
+}
+
+// Fetch implements shard.Host.
+func (r *runner) Fetch(op uint64, request *offsets.FetchRequest) {
+	r.node.store.Fetch(request, func(response *offsets.FetchResponse) {
+		r.post(input{kind: inputStoreDone, id: op, any: response})
+	})
+}
+
+// DeleteOffsets implements shard.Host.
+func (r *runner) DeleteOffsets(op uint64, request *offsets.DeleteRequest) {
+	r.node.store.Delete(request, func(response *offsets.DeleteResponse) {
+		r.post(input{kind: inputStoreDone, id: op, any: response})
+	})
+}
+
+// DropOffsets implements shard.Host.
+func (r *runner) DropOffsets(op uint64, group string) {
+	r.node.store.DeleteGroup(group, func(err error) { r.post(input{kind: inputStoreDone, id: op, any: err}) })
+}
+
+// Observe implements shard.Host.
+func (r *runner) Observe(e shard.Event) { r.node.observer.event(r.number, e) }

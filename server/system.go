@@ -1,0 +1,304 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/raftnode"
+)
+
+// The registration protocol between nodes (kind 'S' of the raft port): a node sends one JSON line every registerEvery
+// to the system shard's leader, which answers each with a line.
+const (
+	kindSystem    byte = 'S'
+	registerEvery      = 250 * time.Millisecond
+	// deadAfter is the silence after which a node is taken out of what clients are shown, and graceAfterElection how
+	// long a new leader waits to hear the others before it judges.
+	deadAfter          = time.Second
+	graceAfterElection = 1500 * time.Millisecond
+	// maxRegistration bounds a line of the protocol, in bytes.
+	maxRegistration = 4096
+	// systemGroup is the Raft group of the system shard.
+	systemGroup = 0
+	// featureLevel is what this release writes into entries.
+	featureLevel = 1
+)
+
+// registration is what a node tells of itself.
+type registration struct {
+	ID             int32  `json:"id"`
+	RaftAddress    string `json:"raft"`
+	ClientHost     string `json:"host"`
+	ClientPort     uint16 `json:"port"`
+	BrokerPortBase uint16 `json:"brokerBase"`
+	BrokerPortStep uint16 `json:"brokerStep"`
+}
+
+func (r registration) record(live bool) *record.Node {
+	return &record.Node{
+		RaftAddress: r.RaftAddress, ClientHost: r.ClientHost, ClientPort: r.ClientPort,
+		BrokerPortBase: r.BrokerPortBase, BrokerPortStep: r.BrokerPortStep, Live: live,
+	}
+}
+
+// system keeps the cluster's common facts in the system shard: nodes and whether they live, and the port numbers of
+// upstream brokers. The leader of the system shard writes them.
+type system struct {
+	node    *Node
+	replica *replica
+	group   *raftnode.Group
+
+	mu        sync.Mutex
+	leader    int32 // -1: unknown
+	term      uint64
+	electedAt time.Time
+	seen      map[int32]sighting
+	wake      chan struct{}
+	proposals uint64
+}
+
+type sighting struct {
+	registration
+	at time.Time
+}
+
+func newSystem(n *Node) *system {
+	s := &system{node: n, leader: -1, seen: map[int32]sighting{}, wake: make(chan struct{}, 1)}
+	s.replica = newReplica(func() { n.cluster.update() })
+	return s
+}
+
+func (s *system) leadership(c raftnode.Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := c.(type) {
+	case raftnode.Elected:
+		s.leader, s.term, s.electedAt = s.node.config.NodeID, c.Term, time.Now()
+		clear(s.seen)
+		s.node.log.Info("leads the system shard", "term", c.Term)
+	case raftnode.LeaderKnown:
+		s.leader = c.Node
+	case raftnode.Lost:
+		s.leader = -1
+		s.node.log.Info("no longer leads the system shard")
+	case raftnode.LeaderUnknown:
+		s.leader = -1
+	}
+	s.poke()
+}
+
+func (s *system) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *system) leads() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader == s.node.config.NodeID
+}
+
+func (s *system) leaderNode() int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leader
+}
+
+// sight takes note of a registration; only the leader's notes count.
+func (s *system) sight(r registration) {
+	s.mu.Lock()
+	old, known := s.seen[r.ID]
+	s.seen[r.ID] = sighting{r, time.Now()}
+	s.mu.Unlock()
+	if !known || old.registration != r {
+		s.poke()
+	}
+}
+
+// run writes what the leader has to write, until ctx ends.
+func (s *system) run(ctx context.Context) {
+	tick := time.NewTicker(registerEvery)
+	defer tick.Stop()
+	for {
+		if s.leads() {
+			s.sight(s.node.registration())
+			if records := s.due(); len(records) > 0 {
+				s.propose(ctx, records)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.wake:
+		}
+	}
+}
+
+// due is what the log should say and does not.
+func (s *system) due() []record.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.replica.State()
+	var records []record.Record
+	if state.Cluster() == nil {
+		records = append(records, record.Record{Key: record.Key{Type: record.TypeCluster}, Value: &record.Cluster{
+			ID: s.node.newClusterID(), Shards: int32(s.node.config.Shards), FeatureLevel: featureLevel,
+		}})
+	}
+	return append(append(records, s.dueNodes()...), s.dueSlots()...)
+}
+
+func (s *system) dueNodes() []record.Record {
+	state := s.replica.State()
+	known := map[int32]*record.Node{}
+	for id, n := range state.Nodes() {
+		known[id] = n
+	}
+	var records []record.Record
+	put := func(id int32, n *record.Node) {
+		records = append(records, record.Record{Key: record.Key{Type: record.TypeNode, ID: id}, Value: n})
+	}
+	judging := time.Since(s.electedAt) > graceAfterElection
+	for id, seen := range s.seen {
+		live := time.Since(seen.at) < deadAfter
+		wanted := seen.record(live)
+		if old := known[id]; old == nil || *old != *wanted && (live || judging) {
+			put(id, wanted)
+		}
+	}
+	for id, n := range known {
+		if _, seen := s.seen[id]; !seen && n.Live && judging {
+			dead := *n
+			dead.Live = false
+			put(id, &dead)
+		}
+	}
+	slices.SortFunc(records, func(a, b record.Record) int { return int(a.Key.ID - b.Key.ID) })
+	return records
+}
+
+// dueSlots numbers upstream brokers that have no number yet, in the order of their ids. A number is never taken back.
+func (s *system) dueSlots() []record.Record {
+	state := s.replica.State()
+	next := int32(0)
+	numbered := map[int32]bool{}
+	for id, slot := range state.Slots() {
+		numbered[id] = true
+		next = max(next, slot.Slot+1)
+	}
+	var records []record.Record
+	for _, b := range s.node.watcher.Image().Brokers {
+		if !numbered[b.ID] {
+			records = append(records, record.Record{Key: record.Key{Type: record.TypeBrokerSlot, ID: b.ID}, Value: &record.BrokerSlot{Slot: next}})
+			next++
+		}
+	}
+	return records
+}
+
+func (s *system) propose(ctx context.Context, records []record.Record) {
+	s.proposals++
+	entry := record.Entry{
+		FeatureLevel: featureLevel, LeaderTimeMs: s.node.clock.now(), Proposal: s.proposals, Records: records,
+	}
+	done := make(chan error, 1)
+	s.group.Propose(record.EncodeEntry(nil, entry), func(err error) { done <- err })
+	select {
+	case err := <-done:
+		if err != nil {
+			s.node.log.Debug("system shard: entry not written, trying again", "error", err)
+			return
+		}
+		for _, r := range records {
+			if n, ok := r.Value.(*record.Node); ok {
+				s.node.log.Info("node is shown to clients as", "node", r.Key.ID, "live", n.Live, "address", n.ClientHost, "port", n.ClientPort)
+			}
+		}
+	case <-ctx.Done():
+	}
+}
+
+// accept serves registrations of other nodes until the listener is closed.
+func (s *system) accept(ctx context.Context, ln net.Listener) {
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		s.node.run(func() { s.serve(ctx, conn) })
+	}
+}
+
+func (s *system) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in := bufio.NewReaderSize(conn, maxRegistration)
+	for {
+		conn.SetDeadline(time.Now().Add(4 * deadAfter))
+		line, err := in.ReadSlice('\n')
+		var r registration
+		if err != nil || json.Unmarshal(line, &r) != nil || !s.leads() {
+			return
+		}
+		s.sight(r)
+		if _, err := conn.Write([]byte("ok\n")); err != nil {
+			return
+		}
+	}
+}
+
+// register tells the leader of the system shard about this node, again and again, until ctx ends.
+func (s *system) register(ctx context.Context) {
+	tick := time.NewTicker(registerEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if leader := s.leaderNode(); leader >= 0 && leader != s.node.config.NodeID {
+			s.registerWith(ctx, leader, tick.C)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *system) registerWith(ctx context.Context, leader int32, tick <-chan time.Time) {
+	dialCtx, cancel := context.WithTimeout(ctx, deadAfter)
+	conn, err := s.node.raft.DialPeer(dialCtx, leader, kindSystem)
+	cancel()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	in := bufio.NewReaderSize(conn, 64)
+	for s.leaderNode() == leader && !s.node.draining.Load() {
+		conn.SetDeadline(time.Now().Add(deadAfter))
+		line, err := json.Marshal(s.node.registration())
+		if err != nil {
+			return
+		}
+		if _, err := conn.Write(append(line, '\n')); err != nil {
+			return
+		}
+		if _, err := in.ReadSlice('\n'); err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Client reads the admin port of a node.
+type Client struct {
+	// Address is host:port.
+	Address string
+	// Transport is nil for plain TCP.
+	Transport http.RoundTripper
+}
+
+// Status is the cluster as the node sees it.
+func (c Client) Status(ctx context.Context) (ClusterStatus, error) {
+	var s ClusterStatus
+	return s, c.get(ctx, "/v1/status", &s)
+}
+
+// Node is the node alone.
+func (c Client) Node(ctx context.Context) (NodeStatus, error) {
+	var s NodeStatus
+	return s, c.get(ctx, "/v1/node", &s)
+}
+
+// Groups lists the groups, those in the given state where it is not empty.
+func (c Client) Groups(ctx context.Context, state string) ([]GroupSummary, error) {
+	var list []GroupSummary
+	return list, c.get(ctx, "/v1/groups?state="+url.QueryEscape(state), &list)
+}
+
+// Group describes one group.
+func (c Client) Group(ctx context.Context, id string) (GroupDetail, error) {
+	var g GroupDetail
+	return g, c.get(ctx, "/v1/group?id="+url.QueryEscape(id), &g)
+}
+
+const requestTimeout = 5 * time.Second
+
+func (c Client) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+path, nil)
+	if err != nil {
+		return fmt.Errorf("admin address %q is not host:port: %w", c.Address, err)
+	}
+	response, err := (&http.Client{Transport: c.Transport}).Do(request)
+	if err != nil {
+		return fmt.Errorf("no answer from the admin port at %s (is the node up, and is --admin right?): %w", c.Address, err)
+	}
+	defer response.Body.Close()
+	decoder := json.NewDecoder(response.Body)
+	if response.StatusCode != http.StatusOK {
+		var p Problem
+		if decoder.Decode(&p) == nil && p.Error != "" {
+			return fmt.Errorf("%s", p.Error)
+		}
+		return fmt.Errorf("the admin port at %s answered %s to %s", c.Address, response.Status, path)
+	}
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("the admin port at %s did not answer as coordd does: %w", c.Address, err)
+	}
+	return nil
+}

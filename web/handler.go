@@ -1,0 +1,68 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Handler serves the admin port.
+func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := c.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	if registry != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	}
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, http.StatusOK, c.Status(r.Context())) })
+	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
+	mux.HandleFunc("GET /v1/groups", func(w http.ResponseWriter, r *http.Request) { groups(c, w, r) })
+	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(c, w, r) })
+	return mux
+}
+
+// NodeHandler serves what other nodes ask this one.
+func NodeHandler(c Cluster) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
+	return mux
+}
+
+func groups(c Cluster, w http.ResponseWriter, r *http.Request) {
+	state := r.URL.Query().Get("state")
+	list := []GroupSummary{}
+	for _, g := range c.Groups() {
+		if state == "" || strings.EqualFold(g.State, state) {
+			list = append(list, g)
+		}
+	}
+	answer(w, http.StatusOK, list)
+}
+
+func group(c Cluster, w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("id")
+	detail, ok := c.Group(id)
+	if !ok {
+		answer(w, http.StatusNotFound, Problem{Error: fmt.Sprintf("group %q is not one of coordd's streams groups; 'coordd groups list' shows them", id)})
+		return
+	}
+	answer(w, http.StatusOK, detail)
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.Encode(body) // a client that is gone needs no answer
+}
