@@ -1,0 +1,93 @@
+package raftnode
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// watchEvery is how often the node looks after its groups.
+const watchEvery = 500 * time.Millisecond
+
+// preferred is the node that should lead a group when all are well: groups go round the nodes in the order of ids.
+func (c *Config) preferred(group uint32) int32 {
+	return c.Peers[int(group)%len(c.Peers)].ID
+}
+
+// supervise watches the groups and spreads their leaders until the node stops.
+func (n *Node) supervise() {
+	defer close(n.supervised)
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var moved time.Time
+	for {
+		select {
+		case <-n.stopping:
+			return
+		case now := <-tick.C:
+			for _, g := range n.groups {
+				g.watch(now)
+			}
+			if n.cfg.Timing.Balance > 0 && now.Sub(moved) >= n.cfg.Timing.Balance && n.balance(now) {
+				moved = time.Now()
+			}
+		}
+	}
+}
+
+// balance moves at most one group to the node that should lead it, and says whether it tried.
+func (n *Node) balance(now time.Time) bool {
+	for _, g := range n.groups {
+		if n.draining.Load() {
+			return false
+		}
+		to := n.cfg.preferred(g.id)
+		if to == n.cfg.NodeID || !g.settled(now) || !g.canTake(to) {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		stop := context.AfterFunc(n.lifetime, cancel)
+		err := g.Transfer(ctx, to)
+		stop()
+		cancel()
+		if err != nil {
+			g.log.Info("leadership stays here for now", "preferred", to, "error", err)
+			g.mu.Lock()
+			g.unplannedAt = now // leave the group alone for a while
+			g.mu.Unlock()
+		} else {
+			g.log.Info("leadership moved to the preferred node", "node", to)
+		}
+		return true
+	}
+	return false
+}
+
+// settled says whether this node serves the group and no unplanned election is recent.
+func (g *Group) settled(now time.Time) bool {
+	if g.serving.Load() == 0 {
+		return false
+	}
+	t := &g.node.cfg.Timing
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unplannedAt.IsZero() {
+		return now.Sub(g.electedAt) >= t.Balance
+	}
+	quiet := t.BalanceQuiet
+	if g.unplannedAt.Sub(g.node.started) < t.BalanceQuiet && g.restarts == 0 {
+		quiet = min(quiet, t.BalanceStart)
+	}
+	return now.Sub(g.unplannedAt) >= quiet
+}
+
+// canTake says whether a node is live and close enough behind to lead.
+func (g *Group) canTake(node int32) bool {
+	in := g.inst.Load()
+	if in == nil || in.raft.State() != raft.Leader {
+		return false
+	}
+	f := in.trans.follower(node)
+	return time.Since(f.LastContact) < g.node.cfg.Timing.Heartbeat && f.LastIndex+nearEnough >= in.raft.LastIndex()
+}

@@ -1,0 +1,103 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// fsmAdapter is the library's view of an [FSM]. It outlives a raft instance that is restarted in place: what the
+// state machine holds already is then passed over, since a committed prefix is the same for all time.
+//
+// It implements BatchingFSM because the library counts configuration entries towards a snapshot's index only then.
+type fsmAdapter struct {
+	fsm     FSM
+	log     hclog.Logger
+	applied atomic.Uint64 // last index whose effect the state machine holds
+	// seen is the last index that the current instance has shown; only used by its FSM goroutine.
+	seen uint64
+}
+
+var _ raft.BatchingFSM = (*fsmAdapter)(nil)
+
+// errCatchingUp refuses a snapshot while a restarted instance has not reached the state machine yet: the snapshot
+// would carry an index below what it holds.
+var errCatchingUp = errors.New("the state is ahead of the restarted log")
+
+// Apply applies one entry.
+func (a *fsmAdapter) Apply(l *raft.Log) any {
+	a.seen = l.Index
+	if l.Index <= a.applied.Load() {
+		return nil
+	}
+	var result any
+	if l.Type == raft.LogCommand {
+		result = a.command(l)
+	}
+	a.applied.Store(l.Index)
+	return result
+}
+
+func (a *fsmAdapter) command(l *raft.Log) any {
+	if staleTerm(l) {
+		return ErrStaleTerm
+	}
+	if err := a.fsm.Apply(l.Index, l.Data); err != nil {
+		a.log.Error("entry rejected", "index", l.Index, "error", err)
+		return fmt.Errorf("%w: %w", ErrRejected, err)
+	}
+	return nil
+}
+
+// ApplyBatch applies entries in order.
+func (a *fsmAdapter) ApplyBatch(logs []*raft.Log) []any {
+	results := make([]any, len(logs))
+	for i, l := range logs {
+		results[i] = a.Apply(l)
+	}
+	return results
+}
+
+// Snapshot captures the state.
+func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) {
+	if a.seen < a.applied.Load() {
+		return nil, errCatchingUp
+	}
+	w, err := a.fsm.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	return capture{w}, nil
+}
+
+// Restore replaces the state.
+func (a *fsmAdapter) Restore(rc io.ReadCloser) error {
+	index := snapshotIndex(rc)
+	a.seen = index
+	if index != 0 && index <= a.applied.Load() {
+		return nil
+	}
+	if err := a.fsm.Restore(rc); err != nil {
+		return err
+	}
+	a.applied.Store(index)
+	return nil
+}
+
+// capture is a captured state on its way to a file.
+type capture struct{ w io.WriterTo }
+
+// Persist writes the state; a failure leaves no snapshot behind.
+func (c capture) Persist(sink raft.SnapshotSink) error {
+	if _, err := c.w.WriteTo(sink); err != nil {
+		return errors.Join(err, sink.Cancel())
+	}
+	return sink.Close()
+}
+
+// Release does nothing: a captured state is freed by the garbage collector.
+func (c capture) Release() {}

@@ -1,0 +1,177 @@
+package raftnode
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+// maxInFlight bounds the proposals of a group that wait for their outcome. The library's queue holds maxAppendEntries,
+// so that a proposal within the bound never blocks the caller, whatever the disk does.
+const maxInFlight = maxAppendEntries - 4
+
+// Group is one replicated log and state machine. Its methods may be called from any goroutine.
+type Group struct {
+	id   uint32
+	node *Node
+	log  hclog.Logger
+	fsm  *fsmAdapter
+	disk *store
+	snap *snapshots
+
+	onChange func(Change)
+
+	inst    atomic.Pointer[instance] // nil when stopped
+	serving atomic.Uint64            // term for which Elected was told, 0 when Lost was
+	moving  atomic.Int32             // transfers that hold proposals back
+	planned atomic.Uint64            // term that the former leader asked this node to begin
+
+	restart chan string // to the group's goroutine: restart in place, and why; room for one
+	done    chan struct{}
+	free    bool // valid after done: no instance uses the store any more
+
+	mu sync.Mutex
+	// told is the leader that OnChange was told last, -1 for none.
+	told int32
+	// electedAt, unplannedAt: when Elected was told last, and when last without a plan.
+	electedAt, unplannedAt time.Time
+	// stuckSince is since when raft leads without Elected having been told, refusedSince since when all proposals are
+	// refused for a transfer; zero when not.
+	stuckSince, refusedSince time.Time
+	restarts                 uint64
+	caughtUp                 bool // see Node.Ready
+}
+
+// ID is the group's number.
+func (g *Group) ID() uint32 { return g.id }
+
+// OnChange sets who is told of changes of leadership, in order, from one goroutine per group. It must be set before
+// [Node.Start] and must not block: the group is told of nothing else meanwhile.
+func (g *Group) OnChange(f func(Change)) { g.onChange = f }
+
+// Leader is the node that leads the group as far as this node knows.
+func (g *Group) Leader() (node int32, ok bool) {
+	in := g.inst.Load()
+	if in == nil {
+		return -1, false
+	}
+	_, id := in.raft.LeaderWithID()
+	node, ok = parseID(id)
+	if ok && node == g.node.cfg.NodeID && in.raft.State() != raft.Leader {
+		return -1, false
+	}
+	return node, ok
+}
+
+// Status is what this node knows of the group.
+func (g *Group) Status() Status {
+	s := Status{Group: g.id, Role: Stopped, Leader: -1, AppliedIndex: g.fsm.applied.Load()}
+	g.mu.Lock()
+	s.Restarts = g.restarts
+	g.mu.Unlock()
+	in := g.inst.Load()
+	if in == nil {
+		return s
+	}
+	s.Role = roleOf(in.raft.State())
+	s.Term = in.raft.CurrentTerm()
+	s.Serving = g.serving.Load() != 0 && s.Role == Leader
+	if n, ok := g.Leader(); ok {
+		s.Leader = n
+	}
+	s.AppliedIndex = g.appliedThrough(in)
+	s.CommitIndex = in.raft.CommitIndex()
+	s.LastIndex = in.raft.LastIndex()
+	s.SnapshotIndex = g.snap.last.Load()
+	if s.Role == Leader {
+		s.Followers = g.followers(in)
+	} else {
+		s.LastContact = in.raft.LastContact()
+	}
+	return s
+}
+
+func roleOf(s raft.RaftState) Role {
+	switch s {
+	case raft.Leader:
+		return Leader
+	case raft.Candidate:
+		return Candidate
+	case raft.Follower:
+		return Follower
+	}
+	return Stopped
+}
+
+// appliedThrough is the last index whose effect the state machine holds. The library does not show it entries without
+// a command, and its own figure counts entries that are only queued.
+func (g *Group) appliedThrough(in *instance) uint64 {
+	handed := in.raft.AppliedIndex()
+	applied := g.fsm.applied.Load()
+	for i := handed; i > applied; i-- {
+		if !g.disk.isEmptyEntry(i) {
+			return applied
+		}
+	}
+	return max(handed, applied)
+}
+
+// isCaughtUp says, once and for all, that the state machine reached what was committed when a leader was first known.
+func (g *Group) isCaughtUp() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.caughtUp {
+		return true
+	}
+	in := g.inst.Load()
+	if in == nil {
+		return false
+	}
+	// The commit index is not kept on disk: it is 0 until the leader tells it.
+	_, led := g.Leader()
+	commit := in.raft.CommitIndex()
+	g.caughtUp = led && commit > 0 && g.appliedThrough(in) >= commit
+	return g.caughtUp
+}
+
+// followers is what the instance knows of its followers.
+func (g *Group) followers(in *instance) []FollowerStatus {
+	now := time.Now()
+	var out []FollowerStatus
+	for _, p := range g.node.cfg.Peers {
+		if p.ID == g.node.cfg.NodeID {
+			continue
+		}
+		f := in.trans.follower(p.ID)
+		f.Live = !f.LastContact.IsZero() && now.Sub(f.LastContact) < g.node.cfg.Timing.Heartbeat
+		out = append(out, f)
+	}
+	return out
+}
+
+// leading says whether the group's instance is raft's leader now.
+func (g *Group) leading() bool {
+	in := g.inst.Load()
+	return in != nil && in.raft.State() == raft.Leader
+}
+
+func (g *Group) tell(c Change) {
+	g.log.Debug("leadership", "change", c)
+	if g.onChange != nil {
+		g.onChange(c)
+	}
+}
+
+func serverID(node int32) raft.ServerID { return raft.ServerID(strconv.Itoa(int(node))) }
+
+func parseID(id raft.ServerID) (int32, bool) {
+	n, err := strconv.ParseInt(string(id), 10, 32)
+	if err != nil {
+		return -1, false
+	}
+	return int32(n), true
+}

@@ -1,0 +1,97 @@
+package raftnode
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the node's metrics; gauges are read from the groups when they are collected.
+type metrics struct {
+	reg       prometheus.Registerer
+	node      *Node
+	elections *prometheus.CounterVec
+	restarts  prometheus.Counter
+	drops     *prometheus.CounterVec
+}
+
+var (
+	descLeader  = desc("leader", "Whether this node leads the group and serves it.")
+	descTerm    = desc("term", "Current term of the group.")
+	descCommit  = desc("commit_index", "Last entry of the group known to be committed.")
+	descApplied = desc("applied_index", "Last entry of the group that the state machine holds.")
+	descLast    = desc("last_index", "Last entry in this node's log of the group.")
+)
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("coordd_raft_"+name, help, []string{"group"}, nil)
+}
+
+func newMetrics(n *Node, reg prometheus.Registerer) *metrics {
+	return &metrics{
+		reg: reg, node: n,
+		elections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_raft_elections_total",
+			Help: "Elections that this node won, by whether the former leader had handed over.",
+		}, []string{"planned"}),
+		restarts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coordd_raft_watchdog_restarts_total",
+			Help: "Groups that gave leadership up because they could not commit.",
+		}),
+		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_raft_connections_dropped_total",
+			Help: "Connections to the raft port that were closed by cause: bad, silent or too many.",
+		}, []string{"cause"}),
+	}
+}
+
+func (m *metrics) register() error {
+	if m.reg == nil {
+		return nil
+	}
+	return m.reg.Register(m)
+}
+
+func (m *metrics) elected(planned bool) {
+	m.elections.WithLabelValues(strconv.FormatBool(planned)).Inc()
+}
+
+func (m *metrics) restarted() { m.restarts.Inc() }
+
+func (m *metrics) droppedConn(cause string) { m.drops.WithLabelValues(cause).Inc() }
+
+func (m *metrics) unregister() {
+	if m.reg != nil {
+		m.reg.Unregister(m)
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descLeader, descTerm, descCommit, descApplied, descLast} {
+		ch <- d
+	}
+	m.elections.Describe(ch)
+	m.restarts.Describe(ch)
+	m.drops.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, g := range m.node.groups {
+		s, id := g.Status(), strconv.Itoa(int(g.id))
+		leader := 0.0
+		if s.Serving {
+			leader = 1
+		}
+		for d, v := range map[*prometheus.Desc]float64{
+			descLeader: leader, descTerm: float64(s.Term), descCommit: float64(s.CommitIndex),
+			descApplied: float64(s.AppliedIndex), descLast: float64(s.LastIndex),
+		} {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, id)
+		}
+	}
+	m.elections.Collect(ch)
+	m.restarts.Collect(ch)
+	m.drops.Collect(ch)
+}

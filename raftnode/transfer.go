@@ -1,0 +1,168 @@
+package raftnode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// transferTries is how often a transfer is tried.
+	transferTries = 3
+	// transferPoll is how often a transfer looks whether its target has caught up; heartbeats tell that.
+	transferPoll = 5 * time.Millisecond
+	// nearEnough is how many entries a target may be behind when proposals are held back for it.
+	nearEnough = maxAppendEntries
+)
+
+// Transfer hands leadership of the group to another node and returns nil when this node has ceased to lead. It is
+// bounded by Timing.Transfer and tried up to three times. Proposals are refused with ErrMoving only while a target
+// that is nearly caught up receives the last entries. When it fails this node leads on; no entry is lost either way.
+func (g *Group) Transfer(ctx context.Context, to int32) error {
+	if to == g.node.cfg.NodeID {
+		if g.leading() {
+			return nil
+		}
+		return fmt.Errorf("%w: ask the leader to hand over to node %d", ErrNotLeader, to)
+	}
+	if !slices.ContainsFunc(g.node.cfg.Peers, func(p Peer) bool { return p.ID == to }) {
+		return fmt.Errorf("transfer group %d: node %d is not in the cluster", g.id, to)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.node.cfg.Timing.Transfer)
+	defer cancel()
+	var err error
+	for range transferTries {
+		if err = g.transferOnce(ctx, to); err == nil || ctx.Err() != nil || errors.Is(err, ErrNotLeader) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("transfer group %d to node %d: %w", g.id, to, err)
+	}
+	return nil
+}
+
+var errNotCaughtUp = errors.New("the node has not caught up")
+
+// transferOnce begins the library's transfer only when the target has every entry: a transfer to a node that lags can
+// leave the library believing for ever that it is under way (hashicorp/raft issue 696).
+func (g *Group) transferOnce(ctx context.Context, to int32) error {
+	in := g.inst.Load()
+	if in == nil || in.raft.State() != raft.Leader {
+		return ErrNotLeader
+	}
+	if err := g.waitFor(ctx, in, to, nearEnough); err != nil {
+		return err
+	}
+	g.moving.Add(1)
+	defer g.moving.Add(-1)
+	// The last entries take a round trip and a write; much more says that the target is not well.
+	last, cancel := context.WithTimeout(ctx, 2*g.node.cfg.Timing.Heartbeat)
+	defer cancel()
+	if err := g.waitFor(last, in, to, 0); err != nil {
+		return err
+	}
+	addr, err := addresses(g.node.cfg.Peers).ServerAddr(serverID(to))
+	if err != nil {
+		return err
+	}
+	return in.raft.LeadershipTransferToServer(serverID(to), addr).Error()
+}
+
+// waitFor waits until a live target lacks at most the given number of entries; with none, also until no proposal is
+// under way.
+func (g *Group) waitFor(ctx context.Context, in *instance, to int32, lag uint64) error {
+	tick := time.NewTicker(transferPoll)
+	defer tick.Stop()
+	for {
+		if in.raft.State() != raft.Leader {
+			return ErrNotLeader
+		}
+		f, last := in.trans.follower(to), in.raft.LastIndex()
+		live := time.Since(f.LastContact) < g.node.cfg.Timing.Heartbeat
+		if live && f.LastIndex+lag >= last && (lag > 0 || in.proposals.idle()) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: it has entry %d of %d, live %v", errNotCaughtUp, f.LastIndex, last, live)
+		case <-tick.C:
+		}
+	}
+}
+
+// TransferTo is [Group.Transfer] by the group's number.
+func (n *Node) TransferTo(ctx context.Context, group uint32, to int32) error {
+	g := n.Group(group)
+	if g == nil {
+		return fmt.Errorf("transfer: no group %d", group)
+	}
+	return g.Transfer(ctx, to)
+}
+
+// Drain hands every group that this node leads to the most caught-up live node, in bounded time (Timing.Drain), and
+// keeps the balancer from taking any back. A group that has nowhere to go stays; that is no error.
+func (n *Node) Drain(ctx context.Context) {
+	n.draining.Store(true)
+	if len(n.cfg.Peers) == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timing.Drain)
+	defer cancel()
+	load := &drainLoad{taken: map[int32]int{}}
+	var wg sync.WaitGroup
+	for _, g := range n.groups {
+		wg.Go(func() { g.drain(ctx, load) })
+	}
+	wg.Wait()
+}
+
+// drainLoad counts what each node was given in one drain, so that the groups spread.
+type drainLoad struct {
+	mu    sync.Mutex
+	taken map[int32]int
+}
+
+// pick chooses the live follower with the longest log, among equals the one that was given the least.
+func (l *drainLoad) pick(followers []FollowerStatus) (int32, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	live := slices.DeleteFunc(followers, func(f FollowerStatus) bool { return !f.Live })
+	if len(live) == 0 {
+		return 0, false
+	}
+	best := slices.MaxFunc(live, func(a, b FollowerStatus) int {
+		return cmp.Or(cmp.Compare(a.LastIndex, b.LastIndex), l.taken[b.Node]-l.taken[a.Node], int(b.Node)-int(a.Node))
+	})
+	l.taken[best.Node]++
+	return best.Node, true
+}
+
+func (g *Group) drain(ctx context.Context, load *drainLoad) {
+	tick := time.NewTicker(transferPoll)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		in := g.inst.Load()
+		if in == nil || in.raft.State() != raft.Leader {
+			return
+		}
+		if to, ok := load.pick(g.followers(in)); ok {
+			err := g.Transfer(ctx, to)
+			if err == nil || errors.Is(err, ErrNotLeader) {
+				return
+			}
+			g.log.Info("leadership not handed over yet", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+	g.log.Warn("leadership could not be handed over in time")
+}
