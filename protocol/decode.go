@@ -26,3 +26,12 @@ func nullable(message string) *string {
 	}
 	return &message
 }
+
+// decodeResponse reads the body of an upstream's answer.
+func decodeResponse(resp kmsg.Response, version int16, body []byte) error {
+	resp.SetVersion(version)
+	if err := resp.ReadFrom(body); err != nil {
+		return ErrMalformed
+	}
+	return nil
+}

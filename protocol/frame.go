@@ -39,6 +39,10 @@ const (
 	KeyShareAcknowledge        int16 = 79
 	KeyStreamsGroupHeartbeat   int16 = 88
 	KeyStreamsGroupDescribe    int16 = 89
+
+	keyDescribeShareGroupOffsets int16 = 90
+	keyAlterShareGroupOffsets    int16 = 91
+	keyDeleteShareGroupOffsets   int16 = 92
 )
 
 // MaxRequestSize is the largest request frame that a broker takes by default (socket.request.max.bytes), in bytes.

@@ -5,7 +5,8 @@ import "slices"
 // singleGroup are the keys whose requests are about one group, named by the first field of the body.
 var singleGroup = []int16{
 	KeyOffsetCommit, KeyOffsetFetch, KeyJoinGroup, KeyHeartbeat, KeyLeaveGroup, KeySyncGroup, KeyOffsetDelete,
-	KeyConsumerGroupHeartbeat, KeyShareGroupHeartbeat, KeyStreamsGroupHeartbeat, 91, 92,
+	KeyConsumerGroupHeartbeat, KeyShareGroupHeartbeat, KeyStreamsGroupHeartbeat,
+	keyAlterShareGroupOffsets, keyDeleteShareGroupOffsets,
 }
 
 // GroupID reads the group id of a request that is about one group, without decoding the rest; it aliases the body. ok is

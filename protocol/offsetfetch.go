@@ -71,22 +71,30 @@ type FetchAnswer struct {
 	Refused  []offsets.FetchTopicResult
 }
 
-// AppendOffsetFetch appends the frame of an OffsetFetchResponse: own answers, then the groups of merge, the decoded
-// answer of the upstream for the rest of the batch (nil: none). Below v8 own has exactly one element.
-func AppendOffsetFetch(dst []byte, h Header, own []FetchAnswer, merge *kmsg.OffsetFetchResponse) []byte {
+// AppendOffsetFetch appends the frame of an OffsetFetchResponse v1–10: own answers, then the groups of upstream, the body
+// of the upstream's answer for the rest of the batch in the same version (nil: none). Below v8 own has exactly one
+// element and there is no rest.
+func AppendOffsetFetch(dst []byte, h Header, own []FetchAnswer, upstream []byte) ([]byte, error) {
 	k := kmsg.NewPtrOffsetFetchResponse()
 	if h.Version < 8 {
+		if len(own) != 1 || upstream != nil {
+			return dst, ErrMalformed
+		}
 		fetchSingle(h.Version, k, &own[0])
-		return AppendResponse(dst, h, k)
+		return AppendResponse(dst, h, k), nil
 	}
 	for i := range own {
 		k.Groups = append(k.Groups, fetchGroup(&own[i]))
 	}
-	if merge != nil {
-		k.ThrottleMillis = merge.ThrottleMillis
-		k.Groups = append(k.Groups, merge.Groups...)
+	if upstream != nil {
+		theirs := kmsg.NewPtrOffsetFetchResponse()
+		if err := decodeResponse(theirs, h.Version, upstream); err != nil {
+			return dst, err
+		}
+		k.ThrottleMillis = theirs.ThrottleMillis
+		k.Groups = append(k.Groups, theirs.Groups...)
 	}
-	return AppendResponse(dst, h, k)
+	return AppendResponse(dst, h, k), nil
 }
 
 func fetchGroup(a *FetchAnswer) kmsg.OffsetFetchResponseGroup {
@@ -136,25 +144,4 @@ func metadata(m *string) *string {
 		return &emptyMetadata
 	}
 	return m
-}
-
-// SplitOffsetFetch re-encodes the body of an OffsetFetchRequest of v8 or later with only the groups that keep wants.
-func SplitOffsetFetch(version int16, body []byte, keep func(group string) bool) ([]byte, error) {
-	var k kmsg.OffsetFetchRequest
-	if err := decode(&k, version, body); err != nil || version < 8 {
-		return nil, ErrMalformed
-	}
-	k.Groups = filter(k.Groups, func(g *kmsg.OffsetFetchRequestGroup) bool { return keep(g.Group) })
-	return k.AppendTo(nil), nil
-}
-
-// filter keeps the elements that keep wants, in place.
-func filter[T any](in []T, keep func(*T) bool) []T {
-	out := in[:0]
-	for i := range in {
-		if keep(&in[i]) {
-			out = append(out, in[i])
-		}
-	}
-	return out
 }
