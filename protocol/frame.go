@@ -40,6 +40,7 @@ const (
 	KeyStreamsGroupHeartbeat   int16 = 88
 	KeyStreamsGroupDescribe    int16 = 89
 
+	keyListConfigResources       int16 = 74
 	keyDescribeShareGroupOffsets int16 = 90
 	keyAlterShareGroupOffsets    int16 = 91
 	keyDeleteShareGroupOffsets   int16 = 92
