@@ -147,6 +147,7 @@ func build(v *viper.Viper) (*Node, error) {
 		AdminListen:          r.string("admin.listen"),
 		NodeIDBase:           r.int32("coordinator.node.id.base"),
 		UpstreamBootstrap:    r.list("upstream.bootstrap.servers"),
+		UpstreamQuirks:       r.string("upstream.quirks"),
 		Shards:               int(r.int("shards")),
 		OffsetsStore:         r.string("offsets.store"),
 		LogLevel:             r.string("log.level"),

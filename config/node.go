@@ -23,6 +23,7 @@ type Node struct {
 	AdminListen          string
 	NodeIDBase           int32
 	UpstreamBootstrap    []string
+	UpstreamQuirks       string
 	Shards               int
 	OffsetsStore         string
 	LogLevel             string

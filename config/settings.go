@@ -22,6 +22,7 @@ var settings = []Setting{
 	{Name: "admin.listen", Help: "Address of the admin port: CLI, health, metrics.", Default: "127.0.0.1:9644", kind: kindString},
 	{Name: "coordinator.node.id.base", Help: "Kafka node id of coordd node n is this number plus n; upstream broker ids must be smaller.", Default: "1000000", kind: kindInt, min: 1000, max: maxInt32 - 1000},
 	{Name: "upstream.bootstrap.servers", Help: "Addresses of the Kafka cluster behind.", Default: "", kind: kindList},
+	{Name: "upstream.quirks", Help: "Repairs of what the cluster behind answers: kfake for franz-go's in-process Kafka.", Default: "none", kind: kindString, allowed: []string{"none", "kfake"}},
 	{Name: "shards", Help: "Number of Raft groups that hold streams groups; fixed when the cluster is formed.", Default: "8", kind: kindInt, min: 1, max: 64},
 	{Name: "offsets.store", Help: "Where offsets of streams groups are kept.", Default: "upstream", kind: kindString, allowed: []string{"upstream"}},
 	{Name: "log.level", Help: "Least severe log line to write.", Default: "info", kind: kindString, allowed: []string{"trace", "debug", "info", "warn", "error"}},

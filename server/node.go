@@ -44,8 +44,9 @@ type Parts struct {
 	Registry *prometheus.Registry
 	// Topics is the upstream as the watcher and the creator of topics see it.
 	Topics topicctl.Source
-	// Store keeps the offsets. The node closes it when it stops.
-	Store Store
+	// NewStore makes the store of offsets; the node closes it when it stops. verify proves that this node still leads a
+	// group's shard: done gets nil once that is proven.
+	NewStore func(verify func(group string, done func(error))) Store
 	// Listen and Dial are the network; nil means TCP.
 	Listen func(addr string) (net.Listener, error)
 	Dial   func(ctx context.Context, addr string) (net.Conn, error)
@@ -85,7 +86,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	if parts.Logger == nil {
 		parts.Logger = hclog.NewNullLogger()
 	}
-	n := &Node{config: cfg, log: parts.Logger, clock: newClock(), parts: parts, store: parts.Store}
+	n := &Node{config: cfg, log: parts.Logger, clock: newClock(), parts: parts}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
@@ -98,6 +99,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	for number := range cfg.Shards {
 		n.shards = append(n.shards, newRunner(n, uint32(number)))
 	}
+	n.store = parts.NewStore(n.verify)
 	if err := n.start(); err != nil {
 		n.Stop(context.Background())
 		return nil, err
@@ -231,6 +233,11 @@ func (n *Node) shardOptions() shard.Options {
 		o.LeaseMs = raftnode.WAN().Lease.Milliseconds()
 	}
 	return o
+}
+
+// verify proves that this node leads the group's shard.
+func (n *Node) verify(group string, done func(error)) {
+	n.shards[shardOf(group, len(n.shards))].group.Verify(done)
 }
 
 // run starts a goroutine that Stop waits for.

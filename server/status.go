@@ -178,6 +178,23 @@ func (n *Node) Ready() error {
 	return errors.New("the node is not registered in the system shard yet")
 }
 
+// AwaitReady returns when the node is ready, or with the reason why it is not when ctx ends.
+func (n *Node) AwaitReady(ctx context.Context) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := n.Ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %d is not ready: %w", n.config.NodeID, err)
+		case <-tick.C:
+		}
+	}
+}
+
 // Groups implements web.Cluster.
 func (n *Node) Groups() []web.GroupSummary {
 	var list []web.GroupSummary

@@ -1,0 +1,41 @@
+# The entry points of the project; `make` alone prints them.
+
+GO ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@2026.1
+GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
+SECTION ?= all
+
+.PHONY: help build test race sim e2e bench lint fuzz
+
+help: ## print this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/coordd
+	$(GO) build -trimpath -o bin/coordd ./cmd/coordd
+
+test: ## vet, and all tests that need Go only (about two minutes)
+	$(GO) vet ./...
+	$(GO) test ./...
+
+race: ## the same tests with the race detector (longer)
+	$(GO) test -race -timeout 30m ./...
+
+sim: ## the cluster in virtual time under faults; SEED=n repeats a run
+	$(GO) test -count=1 -v -run TestSimulation ./internal/sim/... $(if $(SEED),-seed=$(SEED))
+
+e2e: ## real processes, real Kafka, real Streams apps (needs JDK 17 and Maven)
+	$(GO) test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
+
+bench: ## figures beside real Kafka in one run (needs JDK 17 and Maven); SECTION=heartbeats|joins|failover|memory
+	test/bench/run $(SECTION)
+
+fuzz: ## every fuzz target for FUZZTIME (default 20s) each
+	@FUZZTIME=$(or $(FUZZTIME),20s) internal/tools/fuzz
+
+lint: ## go vet, gofmt, staticcheck, golangci-lint's default set, go mod tidy
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./test/e2e/...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(GOLANGCI) run ./...
+	$(GO) mod tidy -diff

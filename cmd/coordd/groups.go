@@ -1,0 +1,83 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/coordd/coordd/web"
+)
+
+func groupsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "groups",
+		Short: "Show streams groups",
+		Example: `  coordd groups list --state Stable
+  coordd groups describe my-app`,
+	}
+	c.AddCommand(groupsListCommand(), groupsDescribeCommand())
+	return c
+}
+
+func groupsListCommand() *cobra.Command {
+	var f adminFlags
+	var state string
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the groups with their states and epochs",
+		Example: `  coordd groups list
+  coordd groups list --state Empty -o json`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			client, err := f.client()
+			if err != nil {
+				return err
+			}
+			groups, err := client.Groups(c.Context(), state)
+			if err != nil {
+				return err
+			}
+			return f.print(c.OutOrStdout(), groups, func(t *table) {
+				t.row("GROUP", "STATE", "EPOCH", "ASSIGNMENT EPOCH", "TOPOLOGY EPOCH", "MEMBERS", "SHARD", "COORDINATOR")
+				for _, g := range groups {
+					t.row(g.Group, g.State, g.Epoch, g.AssignmentEpoch, g.TopologyEpoch, g.Members, g.Shard, orNone(g.Coordinator))
+				}
+			})
+		},
+	}
+	f.register(c)
+	c.Flags().StringVar(&state, "state", "", "only groups in this state: Empty, NotReady, Assigning, Reconciling or Stable")
+	return c
+}
+
+func groupsDescribeCommand() *cobra.Command {
+	var f adminFlags
+	c := &cobra.Command{
+		Use:   "describe GROUP",
+		Short: "Show a group with its members and tasks",
+		Example: `  coordd groups describe my-app
+  coordd groups describe my-app -o json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := f.client()
+			if err != nil {
+				return err
+			}
+			g, err := client.Group(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return f.print(c.OutOrStdout(), g, func(t *table) { groupRows(t, g) })
+		},
+	}
+	f.register(c)
+	return c
+}
+
+func groupRows(t *table, g web.GroupDetail) {
+	t.row("GROUP", "STATE", "EPOCH", "ASSIGNMENT EPOCH", "TOPOLOGY EPOCH", "SHARD", "COORDINATOR")
+	t.row(g.Group, g.State, g.Epoch, g.AssignmentEpoch, g.TopologyEpoch, g.Shard, orNone(g.Coordinator))
+	t.row()
+	t.row("MEMBER", "EPOCH", "STATE", "CLIENT", "HOST", "ACTIVE", "STANDBY", "WARM-UP", "REVOKING", "TARGET ACTIVE", "TARGET STANDBY")
+	for _, m := range g.MemberList {
+		t.row(m.Member, m.Epoch, m.State, m.ClientID, m.Host, list(m.Active), list(m.Standby), list(m.Warmup),
+			list(m.Revoking), list(m.TargetActive), list(m.TargetStandby))
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/server"
+)
+
+// run executes one command line and returns the exit code.
+func run(args []string, stdout, stderr *os.File) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err != nil {
+		printError(stderr, err)
+	}
+	return exitCode(err)
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "coordd",
+		Short: "A group coordinator for Kafka Streams, replicated by Raft",
+		Long: `coordd coordinates the groups of Kafka Streams applications (KIP-1071, group.protocol=streams) and passes everything
+else through to the Kafka cluster behind it. Applications stay as they are: they set bootstrap.servers to coordd.`,
+		Example: `  coordd dev                                  try it: three nodes and an embedded Kafka in one process
+  coordd serve --config coordd.yaml           one node of a cluster
+  coordd leaders                              who leads each shard
+  coordd groups describe my-app               members and tasks of a group`,
+		Version:       server.Version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &exitError{exitUsage, err.Error() + "; see '" + c.CommandPath() + " --help'"}
+	})
+	root.AddCommand(devCommand(), serveCommand(), leadersCommand(), statusCommand(), groupsCommand())
+	usageOnBadArguments(root)
+	return root
+}
+
+// usageOnBadArguments gives wrong arguments and unknown commands the exit code for wrong usage.
+func usageOnBadArguments(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		check = cobra.NoArgs
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return &exitError{exitUsage, err.Error() + "; see '" + c.CommandPath() + " --help'"}
+		}
+		return nil
+	}
+	for _, sub := range c.Commands() {
+		usageOnBadArguments(sub)
+	}
+	if c.HasSubCommands() && c.Run == nil && c.RunE == nil {
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+}
+
+// usageError gives a refused setting the exit code for wrong usage.
+func usageError(err error) error {
+	var refused *config.Error
+	if errors.As(err, &refused) {
+		return &exitError{exitUsage, err.Error()}
+	}
+	return err
+}
