@@ -165,21 +165,19 @@ func (c *Cluster) Leaders(ctx context.Context, n *Node) (map[int]int, error) {
 }
 
 func parseLeaders(b []byte) (map[int]int, error) {
-	var doc struct {
-		Shards []struct {
-			Shard  int  `json:"shard"`
-			Leader *int `json:"leader"`
-		} `json:"shards"`
+	var shards []struct {
+		Shard  int `json:"shard"` // -1 is the system shard
+		Leader int `json:"leader"`
 	}
-	if err := json.Unmarshal(b, &doc); err != nil {
+	if err := json.Unmarshal(b, &shards); err != nil {
 		return nil, fmt.Errorf("coordd leaders: %w: %s", err, b)
 	}
 	leaders := map[int]int{}
-	for _, s := range doc.Shards {
-		if s.Leader == nil || *s.Leader < 0 {
+	for _, s := range shards {
+		if s.Leader < 0 {
 			return nil, fmt.Errorf("shard %d has no leader", s.Shard)
 		}
-		leaders[s.Shard] = *s.Leader
+		leaders[s.Shard] = s.Leader
 	}
 	if len(leaders) == 0 {
 		return nil, fmt.Errorf("coordd leaders names no shard: %s", b)

@@ -194,17 +194,17 @@ func (p *Proc) RSS() int64 {
 	return 0
 }
 
-// run runs a command to its end and returns its output, as part of the error too.
+// run runs a command to its end and returns its stdout; an error holds what it wrote to stderr too.
 func run(ctx context.Context, env []string, dir string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env, cmd.Dir = append(os.Environ(), env...), dir
-	cmd.SysProcAttr = childAttr()
 	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, out)
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("%s: %w\n%s%s", strings.Join(argv, " "), err, stdout.String(), stderr.String())
 	}
-	return string(out), nil
+	return stdout.String(), nil
 }
 
 // waitFor calls ready until it returns nil, and gives up when the process ends or the time is over.

@@ -185,21 +185,32 @@ func (j *Java) argv(heap string, full bool, class string, args ...string) []stri
 // Build compiles packages of this module into dir and returns the paths of the binaries, named as the last element of
 // the package.
 func Build(ctx context.Context, dir string, packages ...string) ([]string, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
-	defer cancel()
 	var out []string
 	for _, pkg := range packages {
 		bin := filepath.Join(dir, filepath.Base(pkg))
-		if _, err := run(ctx, nil, root, "go", "build", "-o", bin, pkg); err != nil {
+		if err := build(ctx, ".", pkg, bin); err != nil {
 			return nil, err
 		}
 		out = append(out, bin)
 	}
 	return out, nil
+}
+
+// BuildModule compiles the command that is a module of its own in a folder of this repository.
+func BuildModule(ctx context.Context, dir, folder string) (string, error) {
+	bin := filepath.Join(dir, filepath.Base(folder))
+	return bin, build(ctx, folder, ".", bin)
+}
+
+func build(ctx context.Context, folder, pkg, bin string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	_, err = run(ctx, nil, filepath.Join(root, filepath.FromSlash(folder)), "go", "build", "-o", bin, pkg)
+	return err
 }
 
 // moduleRoot is the folder of the module's go.mod, known from where this file was compiled.
