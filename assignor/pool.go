@@ -1,0 +1,138 @@
+package assignor
+
+// pool finds the least loaded member of the least loaded process again and again while a solution grows. It is valid as
+// long as every task is given through it.
+type pool struct {
+	*solution
+	// heap holds the processes, the lightest on top, ties by number.
+	heap []processLoad
+	// keys holds, in the range of each process, a heap of its members: count in the upper half, number in the lower.
+	keys  []uint64
+	aside []processLoad
+}
+
+type processLoad struct {
+	// load is tasks for each member. Equal fractions round to equal numbers, so that comparisons are exact.
+	load    float64
+	process int32
+}
+
+func (a processLoad) less(b processLoad) bool {
+	return a.load < b.load || a.load == b.load && a.process < b.process
+}
+
+func newPool(s *solution) *pool {
+	q := &pool{solution: s, heap: make([]processLoad, s.numProcesses()), keys: make([]uint64, len(s.members))}
+	for m, n := range s.count {
+		q.keys[m] = uint64(n)<<32 | uint64(m)
+	}
+	for p := range int32(s.numProcesses()) {
+		q.heap[p] = processLoad{q.load(p), p}
+		keys := q.keysOf(p)
+		for i := len(keys)/2 - 1; i >= 0; i-- {
+			siftKey(keys, i)
+		}
+	}
+	for i := len(q.heap)/2 - 1; i >= 0; i-- {
+		q.sift(i)
+	}
+	return q
+}
+
+func (q *pool) load(process int32) float64 {
+	return float64(q.processCount[process]) / float64(q.size(process))
+}
+
+func (q *pool) keysOf(process int32) []uint64 { return q.keys[q.first[process]:q.first[process+1]] }
+
+// take gives the task to the least loaded member of the lightest process and returns the member.
+func (q *pool) take(task int32) int32 {
+	p := q.heap[0].process
+	keys := q.keysOf(p)
+	member := int32(uint32(keys[0]))
+	q.give(task, member)
+	keys[0] += 1 << 32
+	siftKey(keys, 0)
+	q.heap[0].load = q.load(p)
+	q.sift(0)
+	return member
+}
+
+// takeApart does the same among the processes that have no copy of the task; it returns false when there is none.
+func (q *pool) takeApart(task int32) (member int32, ok bool) {
+	q.aside = q.aside[:0]
+	for len(q.heap) > 0 && q.holds(task, q.heap[0].process) {
+		q.aside = append(q.aside, q.pop())
+	}
+	if len(q.heap) > 0 {
+		member, ok = q.take(task), true
+	}
+	for _, l := range q.aside {
+		q.push(l)
+	}
+	return member, ok
+}
+
+func (q *pool) pop() processLoad {
+	top, last := q.heap[0], len(q.heap)-1
+	q.heap[0] = q.heap[last]
+	q.heap = q.heap[:last]
+	q.sift(0)
+	return top
+}
+
+func (q *pool) push(l processLoad) {
+	q.heap = append(q.heap, l)
+	i := len(q.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !l.less(q.heap[parent]) {
+			break
+		}
+		q.heap[i] = q.heap[parent]
+		i = parent
+	}
+	q.heap[i] = l
+}
+
+func (q *pool) sift(i int) {
+	h := q.heap
+	if i >= len(h) {
+		return
+	}
+	l := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].less(h[child]) {
+			child++
+		}
+		if !h[child].less(l) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = l
+}
+
+func siftKey(h []uint64, i int) {
+	k := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1] < h[child] {
+			child++
+		}
+		if h[child] >= k {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = k
+}

@@ -1,0 +1,209 @@
+package assignor
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/coordd/coordd/topology"
+)
+
+// problem is a Spec in dense integers: members numbered by (process id, member id), processes by id, tasks by
+// (subtopology id, partition). Every tie is broken by the lower number, which makes results the same on any node.
+type problem struct {
+	spec *Spec
+	// members maps a member to its place in the Spec, process to its process; a process has the members from
+	// first[process] to first[process+1].
+	members, process, first []int32
+	// A subtopology has the tasks from firstTask[i] to firstTask[i+1].
+	firstTask []int32
+	// subtopology maps a task to its subtopology; byPartition lists the tasks by (partition, subtopology id).
+	subtopology, byPartition []int32
+	// prevActive is the member that holds a task as active now, -1 for none.
+	prevActive []int32
+	// A task has the candidates from candidateStart[task] to candidateStart[task+1], best first: members that may have its
+	// state.
+	candidateStart []int32
+	candidates     []candidate
+}
+
+// candidate is a member that may have the state of a task: a strong one holds the task as a replica, another only
+// reported an offset, as a restarted process does under new member ids.
+type candidate struct {
+	task, member int32
+	strong       bool
+	// offset is the reported cumulative changelog position; 0 when there is none.
+	offset int64
+}
+
+func newProblem(spec *Spec) *problem {
+	p := &problem{spec: spec}
+	p.numberMembers()
+	p.numberTasks()
+	p.readCurrent()
+	return p
+}
+
+func (p *problem) numProcesses() int { return len(p.first) - 1 }
+func (p *problem) numTasks() int     { return len(p.subtopology) }
+
+func (p *problem) numberMembers() {
+	all := p.spec.Members
+	p.members, p.process = make([]int32, len(all)), make([]int32, len(all))
+	for i := range p.members {
+		p.members[i] = int32(i)
+	}
+	slices.SortFunc(p.members, func(a, b int32) int {
+		if c := strings.Compare(all[a].ProcessID, all[b].ProcessID); c != 0 {
+			return c
+		}
+		return strings.Compare(all[a].ID, all[b].ID)
+	})
+	for m, i := range p.members {
+		if m == 0 || all[i].ProcessID != all[p.members[m-1]].ProcessID {
+			p.first = append(p.first, int32(m))
+		}
+		p.process[m] = int32(len(p.first) - 1)
+	}
+	p.first = append(p.first, int32(len(all)))
+}
+
+func (p *problem) numberTasks() {
+	subtopologies := p.spec.Subtopologies
+	p.firstTask = make([]int32, len(subtopologies)+1)
+	for i, s := range subtopologies {
+		p.firstTask[i+1] = p.firstTask[i] + max(s.Tasks, 0)
+	}
+	n := p.firstTask[len(subtopologies)]
+	p.subtopology, p.byPartition = make([]int32, n), make([]int32, 0, n)
+	remaining := make([]int32, 0, len(subtopologies))
+	for i := range subtopologies {
+		remaining = append(remaining, int32(i))
+		for t := p.firstTask[i]; t < p.firstTask[i+1]; t++ {
+			p.subtopology[t] = int32(i)
+		}
+	}
+	for partition := int32(0); len(p.byPartition) < int(n); partition++ {
+		left := remaining[:0]
+		for _, i := range remaining {
+			if t := p.firstTask[i] + partition; t < p.firstTask[i+1] {
+				p.byPartition = append(p.byPartition, t)
+				left = append(left, i)
+			}
+		}
+		remaining = left
+	}
+}
+
+// eachTask calls f with the number of every task of the set that exists. Both lists are sorted: a merge does.
+func (p *problem) eachTask(set topology.Tasks, f func(task int32)) {
+	subtopologies := p.spec.Subtopologies
+	i := 0
+	for k := range set {
+		for i < len(subtopologies) && subtopologies[i].ID < set[k].Subtopology {
+			i++
+		}
+		if i == len(subtopologies) {
+			return
+		}
+		if subtopologies[i].ID != set[k].Subtopology {
+			continue
+		}
+		for _, partition := range set[k].Partitions {
+			if t := p.firstTask[i] + partition; partition >= 0 && t < p.firstTask[i+1] {
+				f(t)
+			}
+		}
+	}
+}
+
+// readCurrent collects who holds, or may have the state of, which task.
+func (p *problem) readCurrent() {
+	p.prevActive = make([]int32, p.numTasks())
+	for t := range p.prevActive {
+		p.prevActive[t] = -1
+	}
+	var found []candidate
+	ids := make(map[string]int, len(p.spec.Subtopologies))
+	for i, s := range p.spec.Subtopologies {
+		ids[s.ID] = i
+	}
+	for m, i := range p.members {
+		member, m := &p.spec.Members[i], int32(m)
+		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
+		replica := func(t int32) {
+			c := candidate{task: t, member: m, strong: true}
+			if len(member.Offsets) > 0 {
+				c.offset = knownOffset(member.Offsets[p.task(t)])
+			}
+			found = append(found, c)
+		}
+		p.eachTask(member.Current.Standby, replica)
+		p.eachTask(member.Current.Warmup, replica)
+		for task, offset := range member.Offsets {
+			i, ok := ids[task.Subtopology]
+			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks ||
+				member.Current.Standby.Contains(task) || member.Current.Warmup.Contains(task) {
+				continue
+			}
+			found = append(found, candidate{task: p.firstTask[i] + task.Partition, member: m, offset: knownOffset(offset)})
+		}
+	}
+	p.rankCandidates(found)
+}
+
+// knownOffset takes the value to which clients cap an overflow for unknown.
+func knownOffset(offset int64) int64 {
+	if offset == math.MaxInt64 {
+		return 0
+	}
+	return offset
+}
+
+func (p *problem) task(t int32) topology.Task {
+	i := p.subtopology[t]
+	return topology.Task{Subtopology: p.spec.Subtopologies[i].ID, Partition: t - p.firstTask[i]}
+}
+
+func (p *problem) stateful(t int32) bool { return p.spec.Subtopologies[p.subtopology[t]].Stateful }
+
+// rankCandidates sorts by task with one pass of counting, then ranks those of each task: strong ones first, higher
+// offsets first.
+func (p *problem) rankCandidates(found []candidate) {
+	p.candidateStart = make([]int32, p.numTasks()+1)
+	for _, c := range found {
+		p.candidateStart[c.task+1]++
+	}
+	for t := range p.numTasks() {
+		p.candidateStart[t+1] += p.candidateStart[t]
+	}
+	p.candidates = make([]candidate, len(found))
+	next := slices.Clone(p.candidateStart)
+	for _, c := range found {
+		p.candidates[next[c.task]] = c
+		next[c.task]++
+	}
+	for t := range int32(p.numTasks()) {
+		if of := p.candidatesOf(t); len(of) > 1 {
+			slices.SortFunc(of, compareCandidates)
+		}
+	}
+}
+
+func compareCandidates(a, b candidate) int {
+	if a.strong != b.strong {
+		if a.strong {
+			return -1
+		}
+		return 1
+	}
+	if c := cmp.Compare(b.offset, a.offset); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.member, b.member)
+}
+
+func (p *problem) candidatesOf(t int32) []candidate {
+	return p.candidates[p.candidateStart[t]:p.candidateStart[t+1]]
+}

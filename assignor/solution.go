@@ -1,0 +1,132 @@
+package assignor
+
+import "github.com/coordd/coordd/topology"
+
+// solution is a growing assignment. The copies of a task are the members that got it; the first is the active one.
+type solution struct {
+	*problem
+	// maxCopies is how many copies a stateful task can have: one active, the standbys asked for, and no two in one process.
+	maxCopies int
+	copies    []int32 // member by task*maxCopies + copy
+	numCopies []int32 // by task
+	// count is the number of tasks of all roles by member, processCount by process.
+	count, processCount []int32
+}
+
+func newSolution(p *problem, standbys int) *solution {
+	maxCopies := 1 + min(max(standbys, 0), p.numProcesses()-1)
+	return &solution{
+		problem: p, maxCopies: maxCopies,
+		copies: make([]int32, p.numTasks()*maxCopies), numCopies: make([]int32, p.numTasks()),
+		count: make([]int32, len(p.members)), processCount: make([]int32, p.numProcesses()),
+	}
+}
+
+// give assigns a copy of the task to the member: the first is the active one.
+func (s *solution) give(task, member int32) {
+	s.copies[int(task)*s.maxCopies+int(s.numCopies[task])] = member
+	s.numCopies[task]++
+	s.count[member]++
+	s.processCount[s.process[member]]++
+}
+
+func (s *solution) copiesOf(task int32) []int32 {
+	at := int(task) * s.maxCopies
+	return s.copies[at : at+int(s.numCopies[task])]
+}
+
+// holds reports whether a member of the process has a copy of the task.
+func (s *solution) holds(task, process int32) bool {
+	for _, m := range s.copiesOf(task) {
+		if s.process[m] == process {
+			return true
+		}
+	}
+	return false
+}
+
+// size is the number of members of a process.
+func (s *solution) size(process int32) int32 { return s.first[process+1] - s.first[process] }
+
+// lighter reports whether process a has a lower load, that is tasks for each member, than b.
+func (s *solution) lighter(a, b int32) bool {
+	return int64(s.processCount[a])*int64(s.size(b)) < int64(s.processCount[b])*int64(s.size(a))
+}
+
+// result gives the assignment its public shape. Each member's tasks have memory of their own, because what is kept of an
+// assignment for long is single members' parts.
+func (s *solution) result() Assignment {
+	active, standby := make([]int32, len(s.members)), make([]int32, len(s.members))
+	for t := range int32(s.numTasks()) {
+		for i, m := range s.copiesOf(t) {
+			if i == 0 {
+				active[m]++
+			} else {
+				standby[m]++
+			}
+		}
+	}
+	activeOf, standbyOf := newLists(active), newLists(standby)
+	for t := range int32(s.numTasks()) {
+		for i, m := range s.copiesOf(t) {
+			if i == 0 {
+				activeOf.add(m, t)
+			} else {
+				standbyOf.add(m, t)
+			}
+		}
+	}
+	out := make(Assignment, len(s.members))
+	for m, i := range s.members {
+		out[s.spec.Members[i].ID] = topology.Assignment{
+			Active: s.tasks(activeOf.of(int32(m))), Standby: s.tasks(standbyOf.of(int32(m)))}
+	}
+	return out
+}
+
+// tasks makes a set of ascending task numbers.
+func (s *solution) tasks(numbers []int32) topology.Tasks {
+	if len(numbers) == 0 {
+		return nil
+	}
+	subtopologies := 1
+	for i := 1; i < len(numbers); i++ {
+		if s.subtopology[numbers[i]] != s.subtopology[numbers[i-1]] {
+			subtopologies++
+		}
+	}
+	set, partitions := make(topology.Tasks, 0, subtopologies), make([]int32, len(numbers))
+	start := 0
+	for i, t := range numbers {
+		sub := s.subtopology[t]
+		partitions[i] = t - s.firstTask[sub]
+		if i+1 == len(numbers) || s.subtopology[numbers[i+1]] != sub {
+			set = append(set, topology.SubtopologyTasks{
+				Subtopology: s.spec.Subtopologies[sub].ID, Partitions: partitions[start : i+1 : i+1]})
+			start = i + 1
+		}
+	}
+	return set
+}
+
+// lists are many lists of known lengths in one array.
+type lists struct {
+	start, next, all []int32
+}
+
+func newLists(lengths []int32) *lists {
+	l := &lists{start: make([]int32, len(lengths)+1), next: make([]int32, len(lengths))}
+	for i, n := range lengths {
+		l.next[i] = l.start[i]
+		l.start[i+1] = l.start[i] + n
+	}
+	l.all = make([]int32, l.start[len(lengths)])
+	return l
+}
+
+func (l *lists) add(list, value int32) {
+	l.all[l.next[list]] = value
+	l.next[list]++
+}
+
+func (l *lists) of(list int32) []int32 { return l.all[l.start[list]:l.start[list+1]] }
