@@ -91,14 +91,16 @@ func validatedEpoch(c *topology.Configured) int32 {
 	return -1
 }
 
-// checkOwned refuses reports of tasks that the topology does not have. Without a configured topology nobody can say.
+// checkOwned refuses reports of tasks that the topology does not have. Without a configured topology nobody can say. What
+// the member was told to own is never refused, for the answer ends the application: a topic may have been made anew with
+// fewer partitions since.
 func (h *heartbeat) checkOwned() *coordinator.Error {
 	if !h.topics.Configured.Ready() {
 		return nil
 	}
 	for _, role := range [...]topology.Tasks{h.req.Active, h.req.Standby, h.req.Warmup} {
 		for i := range role {
-			if err := checkTasks(h.topics.Configured, &role[i]); err != nil {
+			if err := h.checkTasks(&role[i]); err != nil {
 				return err
 			}
 		}
@@ -106,16 +108,27 @@ func (h *heartbeat) checkOwned() *coordinator.Error {
 	return nil
 }
 
-func checkTasks(c *topology.Configured, s *topology.SubtopologyTasks) *coordinator.Error {
-	n, ok := c.Tasks(s.Subtopology)
-	if !ok {
-		return coordinator.Errorf(coordinator.InvalidRequest, "Subtopology %s does not exist in the topology.", s.Subtopology)
-	}
+func (h *heartbeat) checkTasks(s *topology.SubtopologyTasks) *coordinator.Error {
+	n, ok := h.topics.Configured.Tasks(s.Subtopology)
 	for _, p := range s.Partitions {
-		if p < 0 || p >= n {
-			return coordinator.Errorf(coordinator.InvalidRequest,
-				"Task %d for subtopology %s is invalid. Number of tasks for this subtopology: %d", p, s.Subtopology, n)
+		if ok && p >= 0 && p < n || holds(h.current, topology.Task{Subtopology: s.Subtopology, Partition: p}) {
+			continue
 		}
+		if !ok {
+			return coordinator.Errorf(coordinator.InvalidRequest, "Subtopology %s does not exist in the topology.", s.Subtopology)
+		}
+		return coordinator.Errorf(coordinator.InvalidRequest,
+			"Task %d for subtopology %s is invalid. Number of tasks for this subtopology: %d", p, s.Subtopology, n)
 	}
 	return nil
+}
+
+// holds reports whether the member was told to own the task in any role and has not confirmed its release.
+func holds(c *record.CurrentAssignment, t topology.Task) bool {
+	for _, a := range [...]*topology.Assignment{&c.Assigned, &c.Revoking} {
+		if a.Active.Contains(t) || a.Standby.Contains(t) || a.Warmup.Contains(t) {
+			return true
+		}
+	}
+	return false
 }
