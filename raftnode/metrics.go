@@ -8,11 +8,12 @@ import (
 
 // metrics are the node's metrics; gauges are read from the groups when they are collected.
 type metrics struct {
-	reg       prometheus.Registerer
-	node      *Node
-	elections *prometheus.CounterVec
-	restarts  prometheus.Counter
-	drops     *prometheus.CounterVec
+	reg        prometheus.Registerer
+	node       *Node
+	registered bool
+	elections  *prometheus.CounterVec
+	restarts   prometheus.Counter
+	drops      *prometheus.CounterVec
 }
 
 var (
@@ -49,7 +50,9 @@ func (m *metrics) register() error {
 	if m.reg == nil {
 		return nil
 	}
-	return m.reg.Register(m)
+	err := m.reg.Register(m)
+	m.registered = err == nil
+	return err
 }
 
 func (m *metrics) elected(planned bool) {
@@ -61,7 +64,7 @@ func (m *metrics) restarted() { m.restarts.Inc() }
 func (m *metrics) droppedConn(cause string) { m.drops.WithLabelValues(cause).Inc() }
 
 func (m *metrics) unregister() {
-	if m.reg != nil {
+	if m.registered {
 		m.reg.Unregister(m)
 	}
 }

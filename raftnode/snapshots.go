@@ -104,4 +104,3 @@ func (s *snapshots) empty() (bool, error) {
 	list, err := s.List()
 	return len(list) == 0, err
 }
-
