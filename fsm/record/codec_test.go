@@ -25,10 +25,7 @@ func TestEntryRoundTrip(t *testing.T) {
 			Records:      rapid.SliceOfN(recordtest.Records(), 1, 5).Draw(t, "records"),
 		}
 		prefix := []byte("prefix")
-		b, err := record.EncodeEntry(prefix, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := record.EncodeEntry(prefix, want)
 		if !bytes.HasPrefix(b, prefix) {
 			t.Fatal("what was in the buffer is lost")
 		}
@@ -50,10 +47,7 @@ func TestEntryDamage(t *testing.T) {
 			records = append(records, s.Record)
 		}
 	}
-	b, err := record.EncodeEntry(nil, record.Entry{Records: records})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := record.EncodeEntry(nil, record.Entry{Records: records})
 	for i := range b {
 		for bit := range 8 {
 			b[i] ^= 1 << bit
@@ -69,7 +63,7 @@ func TestEntryDamage(t *testing.T) {
 }
 
 func TestEntryVersion(t *testing.T) {
-	b, _ := record.EncodeEntry(nil, record.Entry{})
+	b := record.EncodeEntry(nil, record.Entry{})
 	b[1]++
 	if _, err := record.DecodeEntry(b); !errors.Is(err, record.ErrVersion) {
 		t.Fatalf("got %v", err)
@@ -79,10 +73,7 @@ func TestEntryVersion(t *testing.T) {
 // TestUnknownTypes skips records of types that are not kept, as Kafka's loader does.
 func TestUnknownTypes(t *testing.T) {
 	known := record.Record{Key: record.Key{Type: record.TypeTargetMetadata, Group: "g"}, Value: &record.TargetMetadata{AssignmentEpoch: 3}}
-	b, err := record.EncodeEntry(nil, record.Entry{Records: []record.Record{known, known, known}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := record.EncodeEntry(nil, record.Entry{Records: []record.Record{known, known, known}})
 	// The record type is the key's first two bytes, after its length.
 	size := (len(b) - 28) / 3
 	binary.BigEndian.PutUint16(b[28+4:], 18)

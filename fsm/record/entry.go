@@ -48,10 +48,12 @@ const (
 	crcOffset    = 24
 	headerSize   = 28
 
-	tombstone = math.MaxUint32
 	// minRecord is the smallest record: two lengths and a key that is only a type.
 	minRecord = 10
 )
+
+// TombstoneLength stands for the length of a value that deletes its key.
+const TombstoneLength = math.MaxUint32
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -68,7 +70,7 @@ func AppendRecord(dst []byte, r Record) ([]byte, error) {
 	w.key(r.Key)
 	binary.BigEndian.PutUint32(w.b[start:], uint32(len(w.b)-start-4))
 	if r.Value == nil {
-		w.b = binary.BigEndian.AppendUint32(w.b, tombstone)
+		w.b = binary.BigEndian.AppendUint32(w.b, TombstoneLength)
 	} else {
 		if r.Value.recordType() != r.Key.Type {
 			w.err = ErrValue
@@ -140,14 +142,29 @@ func (e *Encoder) Finish(featureLevel uint16, leaderTimeMs int64, proposal uint6
 	return out
 }
 
-// EncodeEntry appends an encoded entry to dst. Errors are those of Encoder.Append; dst is then returned as it was.
-func EncodeEntry(dst []byte, entry Entry) ([]byte, error) {
+// EncodeEntry appends an encoded entry to dst. Records that Evolve accepts can be encoded, and the caller keeps to
+// MaxEntrySize with the help of Size; where that is not so dst is returned as it was, and every replica refuses an empty
+// entry alike. An Encoder tells the reason.
+func EncodeEntry(dst []byte, entry Entry) []byte {
 	var e Encoder
 	e.Reset(dst)
-	if err := e.Append(entry.Records...); err != nil {
-		return dst, err
+	if e.Append(entry.Records...) != nil {
+		return dst
 	}
-	return e.Finish(entry.FeatureLevel, entry.LeaderTimeMs, entry.Proposal), nil
+	return e.Finish(entry.FeatureLevel, entry.LeaderTimeMs, entry.Proposal)
+}
+
+// MaxRecordSize is the largest size of one record.
+const MaxRecordSize = MaxEntrySize - headerSize
+
+// Size is the size in bytes that a record takes in an entry; 0 when it cannot be encoded.
+func Size(r Record) int {
+	var room [1 << 10]byte
+	b, err := AppendRecord(room[:0], r)
+	if err != nil {
+		return 0
+	}
+	return len(b)
 }
 
 // DecodeEntry decodes an entry; the result shares no memory with b. Records of unknown types are left out and counted
@@ -161,7 +178,7 @@ func DecodeEntry(b []byte) (Entry, error) {
 	case b[1] != entryVersion:
 		return e, fmt.Errorf("entry: %w %d", ErrVersion, b[1])
 	case len(b) > MaxEntrySize:
-		return e, ErrEntryTooLarge
+		return e, fmt.Errorf("entry of %d bytes: %w", len(b), ErrEntryTooLarge)
 	case binary.BigEndian.Uint32(b[crcOffset:]) != checksum(b):
 		return e, ErrChecksum
 	}
@@ -204,7 +221,7 @@ func (d *Decoder) Decode(b []byte) (r Record, size int, err error) {
 		return r, 0, err
 	}
 	var value []byte
-	isTombstone := len(rest) >= 4 && binary.BigEndian.Uint32(rest) == tombstone
+	isTombstone := len(rest) >= 4 && binary.BigEndian.Uint32(rest) == TombstoneLength
 	if isTombstone {
 		rest = rest[4:]
 	} else if value, rest, err = cut(rest); err != nil {

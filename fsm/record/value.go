@@ -27,39 +27,54 @@ func AppendValue(dst []byte, v Value) ([]byte, error) {
 
 func (w *writer) value(v Value) {
 	w.int16(valueVersion)
+	known := true
 	switch v := v.(type) {
 	case *GroupMetadata:
-		put(w, v, (*writer).groupMetadata)
+		if known = v != nil; known {
+			w.groupMetadata(v)
+		}
 	case *MemberMetadata:
-		put(w, v, (*writer).memberMetadata)
+		if known = v != nil; known {
+			w.memberMetadata(v)
+		}
 	case *TargetMetadata:
-		put(w, v, (*writer).targetMetadata)
+		if known = v != nil; known {
+			w.targetMetadata(v)
+		}
 	case *TargetMember:
-		put(w, v, (*writer).targetMember)
+		if known = v != nil; known {
+			w.targetMember(v)
+		}
 	case *CurrentAssignment:
-		put(w, v, (*writer).currentAssignment)
+		if known = v != nil; known {
+			w.currentAssignment(v)
+		}
 	case *Topology:
-		put(w, v, (*writer).topology)
+		if known = v != nil; known {
+			w.topology(v)
+		}
 	case *OffsetsClaim:
-		put(w, v, (*writer).offsetsClaim)
+		if known = v != nil; known {
+			w.offsetsClaim(v)
+		}
 	case *Node:
-		put(w, v, (*writer).node)
+		if known = v != nil; known {
+			w.node(v)
+		}
 	case *BrokerSlot:
-		put(w, v, (*writer).brokerSlot)
+		if known = v != nil; known {
+			w.brokerSlot(v)
+		}
 	case *Cluster:
-		put(w, v, (*writer).cluster)
+		if known = v != nil; known {
+			w.cluster(v)
+		}
 	default:
+		known = false
+	}
+	if !known { // no value, or a nil pointer, which only a bug can bring about
 		w.err = ErrValue
 	}
-}
-
-// put writes a value unless its pointer is nil, which only a bug can bring about.
-func put[T any](w *writer, v *T, write func(*writer, *T)) {
-	if v == nil {
-		w.err = ErrValue
-		return
-	}
-	write(w, v)
 }
 
 // DecodeValue decodes the value of a record of type t. The result shares no memory with b. It fails with ErrVersion,

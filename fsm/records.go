@@ -1,0 +1,73 @@
+package fsm
+
+import (
+	"iter"
+
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// Records yields the records that make up the state, by ascending key (record.Key.Compare): evolving a new state by
+// them gives an equal state.
+func (s State) Records() iter.Seq[record.Record] {
+	return func(yield func(record.Record) bool) {
+		// The records of the system shard have no group id: they come after those of a group whose id is empty.
+		first := s.Group("")
+		if first != nil && !first.records(yield) {
+			return
+		}
+		if !s.system(yield) {
+			return
+		}
+		for g := range s.Groups() {
+			if g != first && !g.records(yield) {
+				return
+			}
+		}
+	}
+}
+
+func (s State) system(yield func(record.Record) bool) bool {
+	for id, v := range s.Nodes() {
+		if !yield(record.Record{Key: record.Key{Type: record.TypeNode, ID: id}, Value: v}) {
+			return false
+		}
+	}
+	for id, v := range s.Slots() {
+		if !yield(record.Record{Key: record.Key{Type: record.TypeBrokerSlot, ID: id}, Value: v}) {
+			return false
+		}
+	}
+	return s.cluster.value == nil || yield(record.Record{Key: record.Key{Type: record.TypeCluster}, Value: s.cluster.value})
+}
+
+// records yields the records of a group in the order of their types; it reports whether to go on.
+func (g *Group) records(yield func(record.Record) bool) bool {
+	put := func(t record.Type, member string, v record.Value) bool {
+		return yield(record.Record{Key: record.Key{Type: t, Group: g.ID, Member: member}, Value: v})
+	}
+	if g.Metadata != nil && !put(record.TypeGroupMetadata, "", g.Metadata) {
+		return false
+	}
+	for m := range values(g.members) {
+		if m.Meta != nil && !put(record.TypeMemberMetadata, m.ID, m.Meta) {
+			return false
+		}
+	}
+	if g.TargetMeta != nil && !put(record.TypeTargetMetadata, "", g.TargetMeta) {
+		return false
+	}
+	for m := range values(g.members) {
+		if m.Target != nil && !put(record.TypeTargetMember, m.ID, m.Target) {
+			return false
+		}
+	}
+	for m := range values(g.members) {
+		if m.Current != nil && !put(record.TypeCurrentAssignment, m.ID, m.Current) {
+			return false
+		}
+	}
+	if g.Topology != nil && !put(record.TypeTopology, "", &record.Topology{Topology: *g.Topology}) {
+		return false
+	}
+	return !g.OffsetsClaimed || put(record.TypeOffsetsClaim, "", &record.OffsetsClaim{})
+}

@@ -1,0 +1,183 @@
+package fsm
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// A snapshot is, with big-endian integers,
+//
+//	magic   8 bytes, of which the last is the version
+//	count   uint64
+//	records count records by ascending key, as record.AppendRecord makes them
+//	digest  uint64, the sum of the hashes of the records
+var snapshotMagic = [8]byte{'c', 'o', 'o', 'r', 'd', 'd', 'S', 1}
+
+// ErrSnapshot says that bytes are not a whole, undamaged snapshot.
+var ErrSnapshot = errors.New("bad snapshot")
+
+const (
+	snapshotBuffer = 64 << 10
+	// snapshotBatch is how many records are evolved at once; it bounds the memory beside the state itself.
+	snapshotBatch = 1024
+)
+
+// WriteSnapshot writes the state. It holds one record in memory at a time, and other goroutines may evolve s meanwhile.
+func WriteSnapshot(w io.Writer, s State) error {
+	out := bufio.NewWriterSize(w, snapshotBuffer)
+	out.Write(snapshotMagic[:]) // a bufio.Writer keeps its first error for Flush
+	var buf []byte
+	out.Write(binary.BigEndian.AppendUint64(buf, uint64(s.NumRecords())))
+	for r := range s.Records() {
+		b, err := record.AppendRecord(buf[:0], r)
+		if err != nil {
+			return fmt.Errorf("snapshot: %w", err)
+		}
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+		buf = b
+	}
+	out.Write(binary.BigEndian.AppendUint64(buf[:0], s.Digest()))
+	return out.Flush()
+}
+
+// ReadSnapshot reads a state that WriteSnapshot wrote, and demands that nothing follows. It fails with ErrSnapshot, with
+// an error of the reader, or with record.ErrVersion for a format of another version; memory beside the state is bounded.
+// Records of types that this version does not keep are left out.
+func ReadSnapshot(from io.Reader) (State, error) {
+	r := snapshotReader{in: bufio.NewReaderSize(from, snapshotBuffer)}
+	count, err := r.header()
+	if err != nil {
+		return State{}, err
+	}
+	for range count {
+		if err := r.record(); err != nil {
+			return State{}, err
+		}
+	}
+	if err := r.flush(); err != nil {
+		return State{}, err
+	}
+	if err := r.trailer(); err != nil {
+		return State{}, err
+	}
+	return r.state, nil
+}
+
+type snapshotReader struct {
+	in      *bufio.Reader
+	buf     []byte // the record that is being read
+	decoder record.Decoder
+	state   State
+	batch   []record.Record // not evolved yet
+	last    record.Key
+	any     bool // whether last is set
+	digest  uint64
+}
+
+func (r *snapshotReader) header() (count uint64, err error) {
+	b, err := r.read(r.buf[:0], len(snapshotMagic)+8)
+	if err != nil {
+		return 0, err
+	}
+	version := len(snapshotMagic) - 1
+	if !bytes.Equal(b[:version], snapshotMagic[:version]) {
+		return 0, fmt.Errorf("%w: no snapshot", ErrSnapshot)
+	}
+	if b[version] != snapshotMagic[version] {
+		return 0, fmt.Errorf("snapshot: %w %d", record.ErrVersion, b[version])
+	}
+	return binary.BigEndian.Uint64(b[len(snapshotMagic):]), nil
+}
+
+// read appends n bytes of the snapshot to b.
+func (r *snapshotReader) read(b []byte, n int) ([]byte, error) {
+	for n > 0 {
+		step := min(n, snapshotBuffer) // so that a wrong length costs no more memory than there is data
+		at := len(b)
+		b = append(b, make([]byte, step)...)
+		if _, err := io.ReadFull(r.in, b[at:]); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = fmt.Errorf("%w: cut short", ErrSnapshot)
+			}
+			return nil, err
+		}
+		n -= step
+	}
+	return b, nil
+}
+
+// part appends the next length and the bytes that it counts.
+func (r *snapshotReader) part(b []byte) ([]byte, error) {
+	at := len(b)
+	b, err := r.read(b, 4)
+	if err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(b[at:])
+	if n == record.TombstoneLength {
+		return nil, fmt.Errorf("%w: a tombstone", ErrSnapshot)
+	}
+	if n > record.MaxRecordSize {
+		return nil, fmt.Errorf("%w: a record of %d bytes", ErrSnapshot, n)
+	}
+	return r.read(b, int(n))
+}
+
+func (r *snapshotReader) record() error {
+	b, err := r.part(r.buf[:0])
+	if err == nil {
+		b, err = r.part(b)
+	}
+	if err != nil {
+		return err
+	}
+	r.buf = b
+	r.digest += hashOf(b)
+	rec, _, err := r.decoder.Decode(b)
+	if errors.Is(err, record.ErrUnknownType) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	if r.any && r.last.Compare(rec.Key) >= 0 {
+		return fmt.Errorf("%w: %s after %s", ErrSnapshot, rec.Key, r.last)
+	}
+	r.last, r.any = rec.Key, true
+	if r.batch = append(r.batch, rec); len(r.batch) == snapshotBatch {
+		return r.flush()
+	}
+	return nil
+}
+
+func (r *snapshotReader) flush() (err error) {
+	r.state, err = r.state.EvolveAll(r.batch)
+	clear(r.batch)
+	r.batch = r.batch[:0]
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	return nil
+}
+
+func (r *snapshotReader) trailer() error {
+	b, err := r.read(r.buf[:0], 8)
+	if err != nil {
+		return err
+	}
+	if binary.BigEndian.Uint64(b) != r.digest {
+		return fmt.Errorf("%w: digest mismatch", ErrSnapshot)
+	}
+	if _, err := r.in.ReadByte(); err != io.EOF {
+		return fmt.Errorf("%w: more than a snapshot", ErrSnapshot)
+	}
+	return nil
+}
