@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/protocol"
+)
+
+// batchWidth is how many groups of one request are asked for at a time.
+const batchWidth = 16
+
+// partition is a batch of groups by who answers for them.
+type partition struct {
+	own     []string
+	foreign map[int32][]string // by upstream coordinator
+	refused map[string]*coordinator.Error
+}
+
+// batch answers a request about several groups: each by who coordinates it, merged in the order of the request.
+func (c *conn) batch(h protocol.Header, body, frame []byte) error {
+	ids, err := protocol.Groups(h.Key, h.Version, body)
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 && h.Key != protocol.KeyStreamsGroupDescribe {
+		return c.forward(c.homeBroker(), h, frame, nil)
+	}
+	p, err := c.partition(h, ids)
+	if err != nil {
+		return err
+	}
+	if len(p.own) == 0 && len(p.refused) == 0 && len(p.foreign) == 1 {
+		for broker, groups := range p.foreign {
+			return c.forward(broker, h, frame, forgetsWhenMoved(groups...))
+		}
+	}
+	m := newMerger(h, ids)
+	if err := c.answerOwn(m, h, body, p.own); err != nil {
+		return err
+	}
+	for id, e := range p.refused {
+		part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return g == id })
+		if err != nil {
+			return err
+		}
+		answer, err := protocol.AppendError(nil, h, part, e.Code, e.Message)
+		if err != nil {
+			return err
+		}
+		if err := m.add(answer); err != nil {
+			return err
+		}
+	}
+	for broker, groups := range p.foreign {
+		if err := c.answerForeign(m, h, body, broker, groups); err != nil {
+			return err
+		}
+	}
+	c.reply(h, m.merged())
+	return nil
+}
+
+func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
+	p := &partition{foreign: map[int32][]string{}, refused: map[string]*coordinator.Error{}}
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		if h.Key == protocol.KeyStreamsGroupDescribe {
+			p.own = append(p.own, id)
+			continue
+		}
+		ours, refusal := c.ours(id)
+		if refusal == nil && !ours {
+			var broker int32
+			var err error
+			if broker, refusal, err = c.reachCoordinator(id, h); err != nil {
+				return nil, err
+			}
+			if refusal == nil {
+				p.foreign[broker] = append(p.foreign[broker], id)
+				continue
+			}
+		}
+		if refusal != nil {
+			p.refused[id] = refusal
+			continue
+		}
+		p.own = append(p.own, id)
+	}
+	return p, nil
+}
+
+// answerOwn adds the answers for our own groups, each from the leader of its shard.
+func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string) error {
+	switch h.Key {
+	case protocol.KeyOffsetFetch, protocol.KeyDeleteGroups, protocol.KeyStreamsGroupDescribe:
+	default:
+		answer, err := protocol.AppendForeignDescribe(nil, h, own, nil)
+		if err != nil {
+			return err
+		}
+		return m.add(answer)
+	}
+	parts := make([][]byte, len(own))
+	for i, id := range own {
+		part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return g == id })
+		if err != nil {
+			return err
+		}
+		parts[i] = part
+	}
+	answers := make([][]byte, len(own))
+	errs := make([]error, len(own))
+	c.blocking(func() {
+		var wg sync.WaitGroup
+		width := make(chan struct{}, batchWidth)
+		for i, id := range own {
+			width <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-width }()
+				out, err := c.g.requestAtLeader(c.client, id, appendFrame(nil, h, parts[i]))
+				if err == nil && out.err != nil {
+					out.answer, err = protocol.AppendError(nil, h, parts[i], out.err.Code, out.err.Message)
+				}
+				answers[i], errs[i] = out.answer, err
+			})
+		}
+		wg.Wait()
+	})
+	for i, answer := range answers {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		if err := m.add(answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answerForeign adds the upstream's answer for groups that one broker coordinates.
+func (c *conn) answerForeign(m *merger, h protocol.Header, body []byte, broker int32, groups []string) error {
+	part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return slices.Contains(groups, g) })
+	if err != nil {
+		return err
+	}
+	answer, err := c.askFrame(broker, h, part)
+	if err != nil {
+		return err
+	}
+	if answer, err = forgetsWhenMoved(groups...)(c, h, answer); err != nil {
+		return err
+	}
+	return m.add(answer)
+}
+
+// describeCall is StreamsGroupDescribe for the one group of req.
+func describeCall(h protocol.Header, req *protocol.StreamsDescribe) (any, func(*shard.Call) []byte, error) {
+	if len(req.Groups) != 1 {
+		return nil, nil, errGroupRequest
+	}
+	return &shard.DescribeRequest{GroupID: req.Groups[0]}, func(call *shard.Call) []byte {
+		d := protocol.StreamsDescription{Description: call.Response.(*streams.Description), Operations: protocol.NoOperations}
+		return protocol.AppendStreamsDescribe(nil, h, req, []protocol.StreamsDescription{d})
+	}, nil
+}
+
+// deleteCall is DeleteGroups for the one group of the body.
+func deleteCall(h protocol.Header, body []byte) (any, func(*shard.Call) []byte, error) {
+	ids, err := protocol.Groups(h.Key, h.Version, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(ids) != 1 {
+		return nil, nil, errGroupRequest
+	}
+	return &shard.DeleteGroupRequest{GroupID: ids[0]}, func(call *shard.Call) []byte {
+		result := protocol.GroupResult{ID: ids[0], Err: call.Response.(*shard.DeleteGroupResponse).Err}
+		answer, _ := protocol.AppendDeleteGroups(nil, h, []protocol.GroupResult{result}, nil) // no upstream part, no error
+		return answer
+	}, nil
+}
+
+// fillTopicIDs gives the topics of an OffsetFetch answer that names topics by id their ids; topics that have none (any
+// more) cannot be told.
+func (g *Gateway) fillTopicIDs(version int16, resp *offsets.FetchResponse) {
+	if version < 10 {
+		return
+	}
+	image := g.cluster.Image()
+	resp.Topics = slices.DeleteFunc(resp.Topics, func(t offsets.FetchTopicResult) bool {
+		if t.ID != [16]byte{} {
+			return false
+		}
+		if image != nil {
+			_, known := image.TopicID(t.Name)
+			return !known
+		}
+		return true
+	})
+	for i := range resp.Topics {
+		if t := &resp.Topics[i]; t.ID == [16]byte{} {
+			t.ID, _ = image.TopicID(t.Name)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package gateway
+
+import (
+	"bytes"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/protocol"
+)
+
+// API keys that the gateway treats in a way of their own and the protocol package does not name.
+const (
+	keyCreateTopics        int16 = 19
+	keyDeleteTopics        int16 = 20
+	keyDescribeLogDirs     int16 = 35
+	keyCreatePartitions    int16 = 37
+	keyElectLeaders        int16 = 43
+	keyAlterReassignments  int16 = 45
+	keyListReassignments   int16 = 46
+	keyUpdateFeatures      int16 = 57
+	keyUnregisterBroker    int16 = 64
+	keyListTransactions    int16 = 66
+	keyListConfigResources int16 = 74
+)
+
+// dispatch has one request answered or sent on. frame is the whole request with its length prefix; it aliases the read
+// buffer. An error ends the connection.
+func (c *conn) dispatch(frame []byte) error {
+	h, body, err := protocol.ParseHeader(frame[4:])
+	if err != nil {
+		c.refuse("malformed", h, err)
+		return err
+	}
+	if h.Key == protocol.KeyStreamsGroupHeartbeat && (h.Version == 0 || h.Version == 1) {
+		return c.heartbeat(h, body, frame)
+	}
+	if !protocol.Supported(h.Key, h.Version) {
+		if h.Key == protocol.KeyApiVersions {
+			s := c.open(h, nil)
+			s.out = protocol.AppendUnsupportedApiVersions(s.out[:0], h.Correlation)
+			s.answer()
+			return nil
+		}
+		c.refuse("unsupported", h, errRefused)
+		return errRefused
+	}
+	c.know(&h)
+	api, _ := protocol.Lookup(h.Key)
+	switch api.Action {
+	case protocol.Local:
+		err = c.local(h, body, frame)
+	case protocol.RouteByGroup:
+		err = c.byGroup(h, body, frame)
+	case protocol.FanOut:
+		err = c.listGroups(h, body, frame)
+	default:
+		err = c.pass(h, body, frame)
+	}
+	if err == protocol.ErrMalformed {
+		c.refuse("malformed", h, err)
+	}
+	return err
+}
+
+// refuse notes why a connection is closed.
+func (c *conn) refuse(cause string, h protocol.Header, err error) {
+	c.g.metrics.refused.Inc()
+	c.g.log.note(cause, "closing a connection for a request that is not served", "client", c.client.Host, "api", h.Key, "version", h.Version, "error", err)
+}
+
+func (c *conn) local(h protocol.Header, body, frame []byte) error {
+	if h.Key == protocol.KeyApiVersions {
+		return c.apiVersions(h, body)
+	}
+	return c.batch(h, body, frame) // StreamsGroupDescribe
+}
+
+// pass sends a request on to the upstream, except for what a coordd node answers for itself.
+func (c *conn) pass(h protocol.Header, body, frame []byte) error {
+	switch {
+	case h.Key == protocol.KeyProduce:
+		return c.produce(h, body, frame)
+	case h.Key == keyDescribeLogDirs && c.port.broker == noBroker:
+		c.reply(h, kmsg.NewPtrDescribeLogDirsResponse())
+		return nil
+	case h.Key == keyListTransactions && c.port.broker == noBroker:
+		c.reply(h, kmsg.NewPtrListTransactionsResponse())
+		return nil
+	case h.Key == keyCreateTopics && c.g.cfg.Quirks.NullTopicConfigs:
+		return c.forward(c.brokerFor(h.Key), h, frame, repairCreateTopics)
+	}
+	return c.forward(c.brokerFor(h.Key), h, frame, rewriterFor(h.Key, h.Version))
+}
+
+// produce sends records on; without acknowledgements there is no answer to wait for.
+func (c *conn) produce(h protocol.Header, body, frame []byte) error {
+	acks, ok := produceAcks(h.Version, body)
+	if !ok {
+		return protocol.ErrMalformed
+	}
+	broker := c.brokerFor(h.Key)
+	if acks != 0 {
+		return c.forward(broker, h, frame, rewriterFor(h.Key, h.Version))
+	}
+	u, err := c.to(broker)
+	if err != nil {
+		return err
+	}
+	_, err = u.nc.Write(frame)
+	return err
+}
+
+// brokerFor is the upstream broker for a request: on the node's own port the controller for what only a controller can
+// do where there is no KRaft.
+func (c *conn) brokerFor(key int16) int32 {
+	if c.port.broker != noBroker {
+		return c.port.broker
+	}
+	switch key {
+	case keyCreateTopics, keyDeleteTopics, keyCreatePartitions, keyElectLeaders, keyAlterReassignments,
+		keyListReassignments, keyUpdateFeatures, keyUnregisterBroker:
+		return c.g.anyBroker() // the controller where it lives
+	}
+	return c.homeBroker()
+}
+
+// repairCreateTopics gives each topic an empty list of configs.
+func repairCreateTopics(_ *conn, h protocol.Header, answer []byte) ([]byte, error) {
+	if h.Version < 5 {
+		return answer, nil
+	}
+	_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
+	if err != nil {
+		return nil, err
+	}
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	resp.Version = h.Version
+	if err := resp.ReadFrom(body); err != nil {
+		return nil, err
+	}
+	for i := range resp.Topics {
+		resp.Topics[i].Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+	}
+	return protocol.AppendResponse(nil, h, resp), nil
+}
+
+// nudgeAfter is how many heartbeats a member may send to a port that is not its coordinator's before it is told to look
+// for its coordinator.
+const nudgeAfter = 3
+
+// heartbeat gives a StreamsGroupHeartbeat to the shard's leader, wherever it came to. Nothing is allocated on the way to
+// a shard of this node and back.
+func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
+	c.know(&h)
+	s := c.open(h, frame)
+	if err := protocol.DecodeHeartbeat(h.Version, body, &s.beat); err != nil {
+		c.refuse("malformed", h, err)
+		return err
+	}
+	s.call.Client = c.client
+	number := c.g.coords.Shard(s.beat.GroupID)
+	leader, ok := c.g.coords.Leader(number)
+	here := ok && leader == c.g.coords.Self()
+	if ok && c.astray(here, s.beat.MemberEpoch) {
+		s.fail(notCoordinator)
+		return nil
+	}
+	if here {
+		c.g.coords.Submit(number, &s.call)
+		return nil
+	}
+	c.g.run(func() { c.g.rebeat(s) })
+	return nil
+}
+
+// astray says, at most once for a connection, that a member keeps coming to a port other than its coordinator's.
+func (c *conn) astray(here bool, epoch int32) bool {
+	if c.nudged || epoch <= streams.JoinEpoch || here && c.port.broker == noBroker {
+		return false
+	}
+	c.stray++
+	c.nudged = c.stray >= nudgeAfter
+	return c.nudged
+}
+
+// rebeat has a heartbeat answered by the leader of its shard where that is not this node, or was not when it was tried.
+func (g *Gateway) rebeat(s *slot) {
+	// The frame is copied: an attempt that is given up may look at it when the slot is long answered.
+	frame := bytes.Clone(s.frame)
+	out, err := g.requestAtLeader(s.call.Client, s.beat.GroupID, frame)
+	switch {
+	case err != nil:
+		s.fail(notAvailable)
+	case out.err != nil:
+		s.fail(out.err)
+	default:
+		s.out = append(s.out[:0], out.answer...)
+		s.answer()
+	}
+}

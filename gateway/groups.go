@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/protocol"
+)
+
+// noticeTTL is how long a connection takes the leader's word that a group is not ours, and how many such groups it
+// remembers.
+const (
+	foreignTTL = 2 * time.Second
+	maxForeign = 1000
+)
+
+// byGroup routes requests that name groups or config resources.
+func (c *conn) byGroup(h protocol.Header, body, frame []byte) error {
+	switch h.Key {
+	case protocol.KeyFindCoordinator:
+		return c.findCoordinator(h, body, frame)
+	case protocol.KeyDescribeConfigs, protocol.KeyAlterConfigs, protocol.KeyIncrementalAlterConfigs:
+		return c.configs(h, body, frame)
+	case keyListConfigResources:
+		return c.forward(c.homeBroker(), h, frame, nil)
+	}
+	if group, ok := protocol.GroupID(h.Key, h.Version, body); ok {
+		return c.oneGroup(group, h, body, frame)
+	}
+	return c.batch(h, body, frame)
+}
+
+// oneGroup answers a request about one group.
+func (c *conn) oneGroup(group string, h protocol.Header, body, frame []byte) error {
+	ours, refusal := c.ours(group)
+	switch {
+	case refusal != nil:
+		return c.replyError(h, body, refusal)
+	case !ours:
+		return c.toCoordinator(group, h, body, frame)
+	}
+	switch h.Key {
+	case protocol.KeyOffsetCommit, protocol.KeyTxnOffsetCommit, protocol.KeyOffsetFetch, protocol.KeyOffsetDelete:
+		return c.replyFromLeader(group, h, body, frame)
+	case protocol.KeyJoinGroup, protocol.KeyHeartbeat, protocol.KeyLeaveGroup, protocol.KeySyncGroup,
+		protocol.KeyConsumerGroupHeartbeat, protocol.KeyShareGroupHeartbeat:
+		answer, err := protocol.AppendClassicRefusal(nil, h, body, false)
+		if err != nil {
+			return err
+		}
+		c.replyFrame(h, answer)
+		return nil
+	}
+	return c.replyError(h, body, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s is a streams group.", group))
+}
+
+// replyFromLeader answers by what the leader of the group's shard says.
+func (c *conn) replyFromLeader(group string, h protocol.Header, body, frame []byte) error {
+	var out outcome
+	var err error
+	c.blocking(func() { out, err = c.g.requestAtLeader(c.client, group, frame) })
+	switch {
+	case err != nil:
+		return err
+	case out.err != nil:
+		return c.replyError(h, body, out.err)
+	}
+	c.replyFrame(h, out.answer)
+	return nil
+}
+
+// replyFrame answers a request by a whole frame.
+func (c *conn) replyFrame(h protocol.Header, answer []byte) {
+	s := c.open(h, nil)
+	s.out = append(s.out[:0], answer...)
+	s.answer()
+}
+
+// replyError answers a request by one error wherever its layout has room for it.
+func (c *conn) replyError(h protocol.Header, body []byte, e *coordinator.Error) error {
+	answer, err := protocol.AppendError(nil, h, body, e.Code, e.Message)
+	if err != nil {
+		return err
+	}
+	c.replyFrame(h, answer)
+	return nil
+}
+
+// ours says whether a group is coordd's. This node's replica may say yes; only the shard's leader may say no, because a
+// replica that lags would send the commit of one of our members to the upstream, where it is fatal.
+func (c *conn) ours(group string) (bool, *coordinator.Error) {
+	if c.g.coords.Holds(group) {
+		return true, nil
+	}
+	now := time.Now()
+	if at, ok := c.others[group]; ok && now.Sub(at) < foreignTTL {
+		return false, nil
+	}
+	var held bool
+	var refusal *coordinator.Error
+	c.blocking(func() { held, refusal = c.g.holdsAtLeader(c.client, group) })
+	if refusal == nil && !held {
+		if c.others == nil || len(c.others) >= maxForeign {
+			c.others = map[string]time.Time{}
+		}
+		c.others[strings.Clone(group)] = now
+	}
+	return held, refusal
+}
+
+// toCoordinator sends a request about a group that is not ours on to the upstream broker that coordinates it.
+func (c *conn) toCoordinator(group string, h protocol.Header, body, frame []byte) error {
+	broker, refusal, err := c.reachCoordinator(group, h)
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
+		return c.replyError(h, body, refusal)
+	}
+	return c.forward(broker, h, frame, forgetsWhenMoved(strings.Clone(group)))
+}
+
+// reachCoordinator finds the upstream broker that coordinates a group and connects to it. A coordinator port lists
+// versions for our own groups that the upstream may not know; NOT_COORDINATOR then sends the client to the upstream's
+// own port.
+func (c *conn) reachCoordinator(group string, h protocol.Header) (int32, *coordinator.Error, error) {
+	broker, code, err := c.upstreamCoordinator(group)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case code != coordinator.None:
+		return 0, &coordinator.Error{Code: code}, nil
+	case !c.g.versions.serves(broker, h.Key, h.Version):
+		return 0, notCoordinator, nil
+	}
+	if _, err := c.to(broker); err != nil {
+		if broker == c.port.broker {
+			return 0, nil, err
+		}
+		return 0, notAvailable, nil
+	}
+	return broker, nil, nil
+}
+
+// forgetsWhenMoved passes an answer on, and forgets who coordinates the group when that has changed.
+func forgetsWhenMoved(groups ...string) rewriter {
+	return func(c *conn, h protocol.Header, answer []byte) ([]byte, error) {
+		resp := kmsg.ResponseForKey(h.Key)
+		resp.SetVersion(h.Version)
+		_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
+		if err != nil {
+			return nil, err
+		}
+		if err := resp.ReadFrom(body); err != nil {
+			return nil, err
+		}
+		if moved(resp) {
+			for _, g := range groups {
+				c.g.where.forget(g)
+			}
+		}
+		return answer, nil
+	}
+}
+
+// moved says whether an answer has NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE in it.
+func moved(resp kmsg.Response) bool {
+	gone := func(code int16) bool {
+		return code == int16(coordinator.NotCoordinator) || code == int16(coordinator.CoordinatorNotAvailable)
+	}
+	switch r := resp.(type) {
+	case *kmsg.JoinGroupResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.SyncGroupResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.HeartbeatResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.LeaveGroupResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.ShareGroupHeartbeatResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.OffsetDeleteResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.AlterShareGroupOffsetsResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.DeleteShareGroupOffsetsResponse:
+		return gone(r.ErrorCode)
+	case *kmsg.OffsetCommitResponse:
+		return len(r.Topics) > 0 && len(r.Topics[0].Partitions) > 0 && gone(r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.TxnOffsetCommitResponse:
+		return len(r.Topics) > 0 && len(r.Topics[0].Partitions) > 0 && gone(r.Topics[0].Partitions[0].ErrorCode)
+	case *kmsg.OffsetFetchResponse:
+		if r.Version < 2 { // the error of the group stands on each partition
+			return len(r.Topics) > 0 && len(r.Topics[0].Partitions) > 0 && gone(r.Topics[0].Partitions[0].ErrorCode)
+		}
+		for _, g := range r.Groups {
+			if gone(g.ErrorCode) {
+				return true
+			}
+		}
+		return gone(r.ErrorCode)
+	}
+	return batchMoved(resp, gone)
+}
+
+// listGroups answers by the groups that this node leads; on the port of an upstream broker by the broker's groups, less
+// those that are ours or stand for one of ours.
+func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
+	if c.port.broker != noBroker {
+		return c.forward(c.port.broker, h, frame, rewriteDecoded)
+	}
+	filter, err := protocol.DecodeListGroups(h.Version, body)
+	if err != nil {
+		return err
+	}
+	var own []protocol.GroupEntry
+	for g := range c.g.coords.Groups() {
+		own = append(own, protocol.GroupEntry{
+			ID: g.ID, ProtocolType: protocol.StreamsProtocolType, State: string(g.State), Type: protocol.StreamsGroupType,
+		})
+	}
+	answer, err := protocol.AppendListGroups(nil, h, filter, own, nil, nil)
+	if err != nil {
+		return err
+	}
+	c.replyFrame(h, answer)
+	return nil
+}
+
+// shadowProtocol is the protocol type of the memberships that coordd has upstream for its groups' offsets.
+const shadowProtocol = "coordd"
+
+func (g *Gateway) filterGroups(r *kmsg.ListGroupsResponse) {
+	kept := r.Groups[:0]
+	for _, e := range r.Groups {
+		if e.ProtocolType != shadowProtocol && !g.coords.Holds(e.Group) {
+			kept = append(kept, e)
+		}
+	}
+	r.Groups = kept
+}

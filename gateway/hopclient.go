@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/coordinator"
+)
+
+// maxHopUnwritten is how many bytes may wait for a peer that does not read; requests beyond are not sent.
+const maxHopUnwritten = 64 << 20
+
+// hopClients holds one connection to each other node, opened when it is first needed.
+type hopClients struct {
+	g      *Gateway
+	mu     sync.Mutex
+	peers  map[int32]*hopClient
+	closed bool
+}
+
+// hopClient is the sending side of an inner hop.
+type hopClient struct {
+	all     *hopClients
+	node    int32
+	mu      sync.Mutex
+	nc      net.Conn // nil while it is being opened
+	out     []byte
+	writing bool
+	next    uint64
+	pending map[uint64]func([]byte, *coordinator.Error)
+	dead    bool
+}
+
+func newHopClients(g *Gateway) *hopClients { return &hopClients{g: g, peers: map[int32]*hopClient{}} }
+
+func (a *hopClients) peer(node int32) *hopClient {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	h := a.peers[node]
+	if h == nil {
+		h = &hopClient{all: a, node: node, pending: map[uint64]func([]byte, *coordinator.Error){}}
+		a.peers[node] = h
+		a.g.run(h.serve)
+	}
+	return h
+}
+
+// request sends a request to a node. done is told once, on any goroutine: the answer, what the other side said instead,
+// or NOT_COORDINATOR when the node cannot be reached. It does not block; the payload is copied.
+func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, payload []byte, done func([]byte, *coordinator.Error)) {
+	h := a.peer(node)
+	if h == nil || a.g.net.DialPeer == nil {
+		done(nil, unreachable)
+		return
+	}
+	h.mu.Lock()
+	if h.dead || len(h.out) > maxHopUnwritten {
+		h.mu.Unlock()
+		done(nil, unreachable)
+		return
+	}
+	h.next++
+	h.pending[h.next] = done
+	h.out = appendHopRequest(h.out, &hopRequest{id: h.next, kind: kind, client: *client, payload: payload})
+	start := h.nc != nil && !h.writing
+	if start {
+		h.writing = true
+	}
+	h.mu.Unlock()
+	if start {
+		go h.write()
+	}
+}
+
+// serve opens the connection and takes answers until it ends; everything that waits is told then.
+func (h *hopClient) serve() {
+	g := h.all.g
+	err := h.receive()
+	h.all.mu.Lock()
+	delete(h.all.peers, h.node)
+	h.all.mu.Unlock()
+	h.mu.Lock()
+	h.dead = true
+	pending := h.pending
+	h.pending, h.out = nil, nil
+	nc := h.nc
+	h.mu.Unlock()
+	if nc != nil {
+		nc.Close()
+	}
+	if g.ctx.Err() == nil {
+		g.log.note("inner hop", "the connection to another node ended", "node", h.node, "error", err)
+	}
+	for _, done := range pending {
+		done(nil, unreachable)
+	}
+}
+
+func (h *hopClient) receive() error {
+	g := h.all.g
+	if g.net.DialPeer == nil {
+		return errClosed
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
+	nc, err := g.net.DialPeer(ctx, h.node)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer closeWith(g.ctx, nc)()
+	h.mu.Lock()
+	h.nc = nc
+	h.out = append([]byte{hopVersion}, h.out...)
+	h.writing = true
+	h.mu.Unlock()
+	go h.write()
+	br := bufio.NewReaderSize(nc, 64<<10)
+	for {
+		frame, err := readHopFrame(br, maxUpstream)
+		if err != nil {
+			return err
+		}
+		id, code, payload, err := parseHopAnswer(frame)
+		if err != nil {
+			return err
+		}
+		h.mu.Lock()
+		done := h.pending[id]
+		delete(h.pending, id)
+		h.mu.Unlock()
+		switch {
+		case done == nil:
+			return errHop
+		case code != coordinator.None:
+			done(nil, &coordinator.Error{Code: code})
+		default:
+			done(payload, nil)
+		}
+	}
+}
+
+// write sends what waits. The caller has set h.writing.
+func (h *hopClient) write() {
+	var spare []byte
+	for {
+		h.mu.Lock()
+		b := h.out
+		if len(b) == 0 || h.dead {
+			h.writing = false
+			h.mu.Unlock()
+			return
+		}
+		h.out = spare[:0]
+		h.mu.Unlock()
+		h.nc.SetWriteDeadline(time.Now().Add(writePatience))
+		if _, err := h.nc.Write(b); err != nil {
+			h.nc.Close() // receive sees it
+		}
+		if spare = b; cap(spare) > keepBufSize {
+			spare = nil
+		}
+	}
+}
+
+// close ends all connections.
+func (a *hopClients) close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+}
+
+// closeWith closes nc when ctx ends; the returned function ends the watch.
+func closeWith(ctx context.Context, nc net.Conn) func() bool {
+	return context.AfterFunc(ctx, func() { nc.Close() })
+}
+
+var noDeadline time.Time
+
+func deadlineIn(d time.Duration) time.Time { return time.Now().Add(d) }

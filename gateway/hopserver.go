@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coordd/coordd/coordinator"
+)
+
+// maxHopInflight is how many requests of a peer may be unanswered before it is read no further.
+const maxHopInflight = 4096
+
+// hopServer is the answering side of an inner hop.
+type hopServer struct {
+	g     *Gateway
+	nc    net.Conn
+	slots chan struct{}
+
+	mu      sync.Mutex
+	out     []byte
+	writing bool
+}
+
+// acceptHops serves the connections of other nodes.
+func (g *Gateway) acceptHops() {
+	for {
+		nc, err := g.net.Hops.Accept()
+		if err != nil {
+			if g.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			g.log.note("accept", "cannot accept a connection of another node", "error", err)
+			if !g.pause(50 * time.Millisecond) {
+				return
+			}
+			continue
+		}
+		g.mu.Lock()
+		if g.closed {
+			g.mu.Unlock()
+			nc.Close()
+			return
+		}
+		g.hopsIn[nc] = struct{}{}
+		g.run(func() { g.serveHop(nc) })
+		g.mu.Unlock()
+	}
+}
+
+func (g *Gateway) serveHop(nc net.Conn) {
+	h := &hopServer{g: g, nc: nc, slots: make(chan struct{}, maxHopInflight)}
+	if err := h.serve(); err != nil && !errors.Is(err, io.EOF) && g.ctx.Err() == nil {
+		g.log.note("inner hop in", "closing the connection of another node", "peer", nc.RemoteAddr(), "error", err)
+	}
+	nc.Close()
+	g.mu.Lock()
+	delete(g.hopsIn, nc)
+	g.mu.Unlock()
+}
+
+func (h *hopServer) serve() error {
+	br := bufio.NewReaderSize(h.nc, 64<<10)
+	version, err := br.ReadByte()
+	if err != nil {
+		return err
+	}
+	if version != hopVersion {
+		return errHop
+	}
+	limit := h.g.cfg.MaxRequestBytes + 256<<10 // the names of the client come on top
+	for {
+		frame, err := readHopFrame(br, limit)
+		if err != nil {
+			return err
+		}
+		r, err := parseHopRequest(frame)
+		if err != nil {
+			return err
+		}
+		select {
+		case h.slots <- struct{}{}:
+		case <-h.g.ctx.Done():
+			return errClosed
+		}
+		if err := h.handle(&r); err != nil {
+			return err
+		}
+	}
+}
+
+func (h *hopServer) handle(r *hopRequest) error {
+	id := r.id
+	done := func(answer []byte, err *coordinator.Error) {
+		code := coordinator.None
+		if err != nil {
+			code = err.Code
+		}
+		<-h.slots
+		h.send(id, code, answer)
+	}
+	switch r.kind {
+	case hopKafka:
+		if err := h.g.execute(&r.client, r.payload, done); err != nil {
+			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
+		}
+		return nil
+	case hopHolds:
+		h.g.executeHolds(&r.client, string(r.payload), done)
+		return nil
+	}
+	return errHop
+}
+
+// send queues an answer; it does not wait for the peer.
+func (h *hopServer) send(id uint64, code coordinator.Code, payload []byte) {
+	h.mu.Lock()
+	h.out = appendHopAnswer(h.out, id, code, payload)
+	start := !h.writing
+	h.writing = true
+	h.mu.Unlock()
+	if start {
+		go h.write()
+	}
+}
+
+func (h *hopServer) write() {
+	var spare []byte
+	for {
+		h.mu.Lock()
+		b := h.out
+		if len(b) == 0 || len(b) > maxHopUnwritten {
+			h.writing = false
+			h.mu.Unlock()
+			if len(b) > 0 {
+				h.nc.Close()
+			}
+			return
+		}
+		h.out = spare[:0]
+		h.mu.Unlock()
+		h.nc.SetWriteDeadline(time.Now().Add(writePatience))
+		if _, err := h.nc.Write(b); err != nil {
+			h.nc.Close()
+			return
+		}
+		if spare = b; cap(spare) > keepBufSize {
+			spare = nil
+		}
+	}
+}
