@@ -11,7 +11,7 @@ import (
 // request must have passed [Validate]. It is the algorithm of Kafka's GroupMetadataManager.streamsGroupHeartbeat
 // (semantics.md §§4–9). A heartbeat without news costs the same in every group and allocates nothing.
 func Heartbeat(in HeartbeatInput) Decision {
-	h := heartbeat{group: in.Group, soft: in.Soft, env: &in.Env, client: in.Client, req: in.Request}
+	h := heartbeat{group: in.Group, soft: in.Soft, env: in.Env, client: in.Client, req: in.Request}
 	var d Decision
 	var err *coordinator.Error
 	if in.Request.MemberEpoch < JoinEpoch {
@@ -30,7 +30,7 @@ func Heartbeat(in HeartbeatInput) Decision {
 type heartbeat struct {
 	group  *fsm.Group // nil: the request creates it
 	soft   *Soft      // nil: none yet
-	env    *Env
+	env    Env
 	client *coordinator.Client
 	req    *HeartbeatRequest
 

@@ -32,19 +32,25 @@ func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assign
 	case epoch >= h.epoch:
 		return epoch, goal, nil
 	}
-	if due := assignmentDue(h.group, h.soft, h.env); h.env.Now < due {
+	if due := assignmentDue(h.group, h.soft, &h.env); h.env.Now < due {
 		h.delay(d, due, delayedByInterval, &goal)
 		return epoch, goal, nil
 	}
-	t := targetInput{
-		group: h.group, groupID: h.groupID, soft: h.soft, env: h.env, topics: h.topics.Configured, epoch: h.epoch, self: h,
-	}
-	goals, failure := t.compute(d)
+	goals, failure := h.compute(d)
 	if failure != nil {
-		h.delay(d, assignorFailed(d, h.env, failure), delayedByFailure, &goal)
+		h.delay(d, assignorFailed(d, &h.env, failure), delayedByFailure, &goal)
 		return epoch, goal, nil
 	}
 	return h.epoch, goals[h.memberID], nil
+}
+
+// compute works on a copy, so that a heartbeat that needs no new target stays off the heap.
+func (h *heartbeat) compute(d *Decision) (assignor.Assignment, error) {
+	self := *h
+	t := targetInput{
+		group: h.group, groupID: h.groupID, soft: h.soft, env: &self.env, topics: h.topics.Configured, epoch: h.epoch, self: &self,
+	}
+	return t.compute(d)
 }
 
 // delay leaves the member at the old target and has the new one computed later. Only a member without tasks is told:

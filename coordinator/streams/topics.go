@@ -33,7 +33,7 @@ func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 
 // configure brings the configured topology up to date (steps 6 and 7).
 func (h *heartbeat) configure(d *Decision) *coordinator.Error {
-	topics, err := configured(h.soft, h.topology, h.env)
+	topics, err := configured(h.soft, h.topology, &h.env)
 	if err != nil {
 		return err
 	}
