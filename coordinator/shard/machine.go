@@ -31,6 +31,8 @@ type Machine struct {
 	host    Host
 	options Options
 	now     int64
+	// creationError is host.CreationError, bound once.
+	creationError func(topic string) string
 
 	leading  bool
 	term     uint64
@@ -71,7 +73,7 @@ type task struct {
 // New makes a machine that follows until it is Elected.
 func New(host Host, options Options) *Machine {
 	return &Machine{
-		host: host, options: options,
+		host: host, options: options, creationError: host.CreationError,
 		groups: map[string]*group{}, queued: map[string]int{},
 		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{}, free: map[string]int64{},
 		timers: newTimers(),
@@ -194,14 +196,8 @@ func (m *Machine) enqueue(t task) {
 }
 
 func (m *Machine) describe(c *Call, r *DescribeRequest) {
-	g := m.committed.Group(r.GroupID)
-	if g == nil {
-		m.reply(c, &streams.Description{GroupID: r.GroupID, State: streams.StateDead,
-			Err: coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", r.GroupID)})
-		return
-	}
-	env := m.env(g.ID)
-	m.reply(c, streams.Describe(g, m.softOf(g.ID), &env))
+	env := m.env(r.GroupID)
+	m.reply(c, streams.Describe(m.committed.Group(r.GroupID), m.softOf(r.GroupID), &env, r.GroupID))
 }
 
 // env is what decisions see of the world for the group.
@@ -210,7 +206,7 @@ func (m *Machine) env(group string) streams.Env {
 	topics, version := m.host.Topics()
 	return streams.Env{
 		Now: m.now, Settings: settings, Metadata: topics, MetadataVersion: version,
-		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.host.CreationError,
+		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.creationError,
 		HoldGrants: m.holdsGrants(group),
 	}
 }

@@ -15,6 +15,7 @@ type storeOp struct {
 	group, member string
 	term          uint64
 	commit        bool
+	answered      []offsets.CommitTopicResult // of a request that the store sees in part only
 	after         func(m *Machine, err error)
 }
 
@@ -27,13 +28,18 @@ func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
 	}
 	g := m.committed.Group(r.GroupID)
 	if code := offsets.CheckCommit(g, r); code != coordinator.None {
-		m.reply(c, offsets.CommitRefused(r, code))
+		m.reply(c, offsets.CommitFailed(r, code))
+		return
+	}
+	kept, tooLarge := offsets.SplitLargeMetadata(r, m.host.Settings(r.GroupID).OffsetMetadataMaxBytes)
+	if len(kept.Topics) == 0 && len(tooLarge) > 0 {
+		m.reply(c, &offsets.CommitResponse{Topics: tooLarge})
 		return
 	}
 	if !m.storeReady(g, c) {
 		return
 	}
-	op := &storeOp{call: c, group: strings.Clone(r.GroupID), commit: true}
+	op := &storeOp{call: c, group: strings.Clone(r.GroupID), commit: true, answered: tooLarge}
 	if g != nil && g.Member(r.MemberID) != nil {
 		op.member = strings.Clone(r.MemberID)
 		e := m.groupOf(r.GroupID)
@@ -42,7 +48,7 @@ func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
 		}
 		e.commits[op.member]++
 	}
-	m.host.Commit(m.startStore(op), r)
+	m.host.Commit(m.startStore(op), kept)
 }
 
 func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
@@ -51,7 +57,7 @@ func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
 		return
 	}
 	if err := offsets.CheckFetch(m.committed.Group(r.GroupID), r); err != nil {
-		m.reply(c, &offsets.FetchResponse{Err: err})
+		m.reply(c, offsets.FetchFailed(r, err))
 		return
 	}
 	m.host.Fetch(m.startStore(&storeOp{call: c}), r)
@@ -64,15 +70,33 @@ func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
 		return
 	}
 	g := m.committed.Group(r.GroupID)
-	if refused := offsets.DeleteRefused(g, r); refused != nil {
-		m.reply(c, refused)
+	if err := offsets.CheckDeleteGroup(g, r.GroupID); err != nil {
+		m.reply(c, offsets.DeleteFailed(err))
 		return
 	}
-	allowed := offsets.DeleteAllowed(g, r)
+	allowed, refused := deletable(g, r)
+	if len(allowed.Topics) == 0 {
+		m.reply(c, &offsets.DeleteResponse{Topics: refused})
+		return
+	}
 	if !m.storeReady(g, c) {
 		return
 	}
-	m.host.DeleteOffsets(m.startStore(&storeOp{call: c}), allowed)
+	m.host.DeleteOffsets(m.startStore(&storeOp{call: c, answered: refused}), allowed)
+}
+
+// deletable splits a request into what may be deleted and the answers for what may not.
+func deletable(g *fsm.Group, r *offsets.DeleteRequest) (*offsets.DeleteRequest, []offsets.CommitTopicResult) {
+	allowed := &offsets.DeleteRequest{GroupID: r.GroupID}
+	var refused []offsets.CommitTopicResult
+	for i := range r.Topics {
+		if code := offsets.CheckDelete(g, r.Topics[i].Name); code != coordinator.None {
+			refused = append(refused, offsets.TopicDeleted(&r.Topics[i], code))
+		} else {
+			allowed.Topics = append(allowed.Topics, r.Topics[i])
+		}
+	}
+	return allowed, refused
 }
 
 // storeReady says whether the store may be asked to change offsets of the group: with members, when the membership
@@ -124,9 +148,12 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 		m.commitDone(op, response.(*offsets.CommitResponse))
 	}
 	switch r := response.(type) {
+	case *offsets.CommitResponse:
+		r.Topics = append(r.Topics, op.answered...)
+		m.reply(op.call, r)
 	case *offsets.DeleteResponse:
-		request := op.call.Request.(*offsets.DeleteRequest)
-		m.reply(op.call, offsets.MergeDelete(request, r))
+		r.Topics = append(r.Topics, op.answered...)
+		m.reply(op.call, r)
 	default:
 		m.reply(op.call, response)
 	}
@@ -139,7 +166,7 @@ func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
 	if e == nil {
 		return
 	}
-	if offsets.HasCode(r, coordinator.NotCoordinator) && e.claim == claimHeld {
+	if fenced(r) && e.claim == claimHeld {
 		e.claim = claimNone
 	}
 	if op.member == "" {
@@ -156,6 +183,17 @@ func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
 	}
 }
 
+func fenced(r *offsets.CommitResponse) bool {
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			if p.Code == coordinator.NotCoordinator {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // deleteGroup deletes the offsets of an empty group, then the group.
 func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 	if m.unsettled(r.GroupID) {
@@ -163,7 +201,7 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 		return
 	}
 	g := m.committed.Group(r.GroupID)
-	if err := deletable(g, r.GroupID); err != nil {
+	if err := emptyGroup(g, r.GroupID); err != nil {
 		m.reply(c, &DeleteGroupResponse{Err: err})
 		return
 	}
@@ -178,18 +216,19 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 		m.submitInternal(task{
 			group: g.ID, call: c,
 			internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
-				if err := deletable(g, r.GroupID); err != nil {
+				if err := emptyGroup(g, r.GroupID); err != nil {
 					m.reply(c, &DeleteGroupResponse{Err: err})
 					return streams.Decision{}, false
 				}
-				return streams.Decision{Records: streams.DeletionRecords(g)}, true
+				return streams.Decision{Records: deletionRecords(g)}, true
 			},
 			after: func(m *Machine) { m.reply(c, &DeleteGroupResponse{}) },
 		})
 	}}), g.ID)
 }
 
-func deletable(g *fsm.Group, id string) *coordinator.Error {
+// emptyGroup is nil for a group that may be deleted.
+func emptyGroup(g *fsm.Group, id string) *coordinator.Error {
 	switch {
 	case g == nil:
 		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", id)

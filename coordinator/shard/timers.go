@@ -164,8 +164,8 @@ func decideTick(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision,
 	if g == nil || soft == nil {
 		return streams.Decision{}, false
 	}
-	d := streams.Tick(g, soft, m.env(g.ID))
-	return d, true
+	env := m.env(g.ID)
+	return streams.Tick(g, soft, &env), true
 }
 
 // decideExpiry removes the member if its deadline still is over when its turn comes.
@@ -182,6 +182,7 @@ func decideExpiry(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (strea
 			m.timers.arm(key, at)
 			return streams.Decision{}, false
 		}
-		return streams.Expire(g, soft, m.env(g.ID), key.member), true
+		env := m.env(g.ID)
+		return streams.Expire(g, soft, &env, key.member), true
 	}
 }

@@ -1,0 +1,506 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// rig is a machine with a host whose outcomes the test hands back, one by one.
+type rig struct {
+	t *testing.T
+	*Machine
+	now      int64
+	settings coordinator.GroupSettings
+	topics   topics
+
+	proposed  []record.Entry
+	verifies  []int64
+	wakeAt    int64
+	foreign   []string
+	claims    []string
+	releases  []string
+	forgotten []string
+	commits   []*offsets.CommitRequest
+	drops     []uint64
+	ops       []uint64
+	events    []Event
+	created   []string
+}
+
+type topics map[string]int32
+
+func (t topics) Topic(name string) (topology.Topic, bool) {
+	n, ok := t[name]
+	return topology.Topic{Name: name, Partitions: n, ID: [16]byte{1}}, ok
+}
+
+func (r *rig) Propose(_ uint64, e record.Entry)                  { r.proposed = append(r.proposed, e) }
+func (r *rig) Verify(at int64)                                   { r.verifies = append(r.verifies, at) }
+func (r *rig) Wake(at int64)                                     { r.wakeAt = at }
+func (r *rig) Settings(string) *coordinator.GroupSettings        { return &r.settings }
+func (r *rig) Topics() (topology.Metadata, uint64)               { return r.topics, uint64(len(r.topics)) }
+func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
+func (r *rig) CreationError(string) string                       { return "" }
+func (r *rig) CreateTopics(g string, _ []topology.InternalTopic) { r.created = append(r.created, g) }
+func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }
+func (r *rig) Claim(group string)                                { r.claims = append(r.claims, group) }
+func (r *rig) Release(group string)                              { r.releases = append(r.releases, group) }
+func (r *rig) Forget(group string)                               { r.forgotten = append(r.forgotten, group) }
+func (r *rig) Fetch(op uint64, _ *offsets.FetchRequest)          { r.ops = append(r.ops, op) }
+func (r *rig) DeleteOffsets(op uint64, _ *offsets.DeleteRequest) { r.ops = append(r.ops, op) }
+func (r *rig) DropOffsets(op uint64, _ string)                   { r.drops = append(r.drops, op) }
+func (r *rig) Observe(e Event)                                   { r.events = append(r.events, e) }
+func (r *rig) Commit(op uint64, request *offsets.CommitRequest) {
+	r.commits = append(r.commits, request)
+	r.ops = append(r.ops, op)
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, now: 1_000_000, topics: topics{"in": 4}, settings: coordinator.GroupSettings{
+		SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1000, TaskOffsetIntervalMs: 60000,
+		OffsetMetadataMaxBytes: 4096, AssignorName: "sticky",
+	}}
+	r.Machine = New(r, DefaultOptions())
+	r.elect()
+	return r
+}
+
+func (r *rig) elect() {
+	r.Elected(r.now, 1, fsm.NewState())
+	r.freshProof()
+}
+
+// freshProof gives the machine a fresh proof of leadership.
+func (r *rig) freshProof() {
+	r.proving = true
+	r.Verified(r.now, r.now, true)
+}
+
+// answer collects what a call was told.
+type answer struct {
+	done bool
+	n    int
+}
+
+func (a *answer) CallDone(*Call) { a.done, a.n = true, a.n+1 }
+
+var client = &coordinator.Client{ID: "app", Host: "/127.0.0.1", Principal: "User:ANONYMOUS"}
+
+func (r *rig) send(request any) (*Call, *answer) {
+	a := &answer{}
+	c := &Call{Client: client, Request: request, Done: a}
+	r.Submit(r.now, c)
+	r.Flush()
+	return c, a
+}
+
+func join(group, member string) *streams.HeartbeatRequest {
+	process := "p-" + member
+	return &streams.HeartbeatRequest{
+		Version: 1, GroupID: group, MemberID: member, EndpointEpoch: -1, RebalanceTimeoutMs: 60000, ProcessID: &process,
+		Topology: &topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"in"}}}},
+		Active:   topology.Tasks{}, Standby: topology.Tasks{}, Warmup: topology.Tasks{}, ClientTags: []record.KeyValue{},
+	}
+}
+
+func beat(group, member string, epoch int32) *streams.HeartbeatRequest {
+	return &streams.HeartbeatRequest{Version: 1, GroupID: group, MemberID: member, MemberEpoch: epoch, RebalanceTimeoutMs: -1}
+}
+
+func report(group, member string, epoch int32, active topology.Tasks) *streams.HeartbeatRequest {
+	h := beat(group, member, epoch)
+	h.Active, h.Standby, h.Warmup = active.WithoutEpochs(), topology.Tasks{}, topology.Tasks{}
+	if h.Active == nil {
+		h.Active = topology.Tasks{}
+	}
+	return h
+}
+
+// commitAll lets the entries in flight be committed, and those that follow.
+func (r *rig) commitAll() {
+	for r.inflight != nil {
+		r.Committed(r.now, r.inflight.id)
+		r.Flush()
+	}
+}
+
+// joined makes a member of a group and returns its answer.
+func (r *rig) joined(group, member string) streams.HeartbeatResponse {
+	r.t.Helper()
+	asked := len(r.foreign)
+	c, a := r.send(join(group, member))
+	if len(r.foreign) > asked {
+		r.ForeignChecked(r.now, group, "", nil)
+		r.Flush()
+	}
+	r.commitAll()
+	if !a.done || c.Err != nil || c.Heartbeat.Err != nil {
+		r.t.Fatalf("join of %s: done %v, %v, %v", member, a.done, c.Err, c.Heartbeat.Err)
+	}
+	return c.Heartbeat
+}
+
+func TestSteadyHeartbeatNeedsNoLog(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.send(report("g", "a", h.MemberEpoch, h.Active))
+	r.commitAll()
+	entries := len(r.proposed)
+	for range 10 {
+		r.now += 100
+		r.freshProof()
+		if c, a := r.send(beat("g", "a", h.MemberEpoch)); !a.done || c.Heartbeat.Err != nil || c.Heartbeat.Active != nil {
+			t.Fatalf("%+v", c.Heartbeat)
+		}
+	}
+	if len(r.proposed) != entries {
+		t.Fatalf("%d entries for steady heartbeats", len(r.proposed)-entries)
+	}
+}
+
+func TestReplyWaitsForCommit(t *testing.T) {
+	r := newRig(t)
+	c, a := r.send(join("g", "a"))
+	r.ForeignChecked(r.now, "g", "", nil)
+	r.Flush()
+	if a.done || len(r.proposed) != 1 {
+		t.Fatalf("answered %v before the commit; %d entries", a.done, len(r.proposed))
+	}
+	later, b := r.send(beat("g", "a", 2)) // sees the join that is in flight
+	other := r.otherGroupAnswers()
+	if b.done || !other {
+		t.Fatalf("a reply that saw uncommitted state was sent: %v; another group had to wait: %v", b.done, !other)
+	}
+	r.commitAll()
+	if !a.done || !b.done || c.Heartbeat.MemberEpoch != 2 || later.Heartbeat.Err != nil {
+		t.Fatalf("%v %v %+v %+v", a.done, b.done, c.Heartbeat, later.Heartbeat)
+	}
+}
+
+// otherGroupAnswers says whether a request of a group without changes is answered at once.
+func (r *rig) otherGroupAnswers() bool {
+	c, a := r.send(beat("nobody", "x", 3))
+	return a.done && c.Heartbeat.Err != nil && c.Heartbeat.Err.Code == coordinator.UnknownMemberID
+}
+
+func TestQueuedCallsShareOneEntry(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	entries := len(r.proposed)
+	var answers []*answer
+	for i := range 20 {
+		_, a := r.send(join("g", fmt.Sprintf("m%02d", i)))
+		answers = append(answers, a)
+	}
+	r.commitAll()
+	if n := len(r.proposed) - entries; n != 2 {
+		t.Fatalf("%d entries for 20 joins, of which 19 came while the first was in flight", n)
+	}
+	for i, a := range answers {
+		if a.n != 1 {
+			t.Fatalf("join %d answered %d times", i, a.n)
+		}
+	}
+	if n := r.committed.Group("g").NumMembers(); n != 21 {
+		t.Fatalf("%d members", n)
+	}
+}
+
+func TestAnswersFromMemoryNeedAFreshProof(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.now += r.options.LeaseMs + 1
+	asked := len(r.verifies)
+	c, a := r.send(beat("g", "a", h.MemberEpoch))
+	_, b := r.send(beat("g", "a", h.MemberEpoch))
+	if a.done || b.done || len(r.verifies) != asked+1 {
+		t.Fatalf("answered without proof: %v %v, %d proofs asked for", a.done, b.done, len(r.verifies)-asked)
+	}
+	r.Verified(r.now, r.verifies[asked], true)
+	if !a.done || !b.done || c.Heartbeat.Err != nil {
+		t.Fatal("not answered after the proof")
+	}
+	r.now += r.options.LeaseMs + 1
+	c, a = r.send(beat("g", "a", h.MemberEpoch))
+	r.Verified(r.now, r.now, false)
+	if !a.done || c.Err == nil || c.Err.Code != coordinator.NotCoordinator {
+		t.Fatalf("a node without proof answered %+v", c.Err)
+	}
+}
+
+func TestLossOfLeadershipAnswersEverybodyOnce(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	var calls []*Call
+	var answers []*answer
+	keep := func(c *Call, a *answer) { calls, answers = append(calls, c), append(answers, a) }
+	keep(r.send(join("g", "b")))    // in flight
+	keep(r.send(join("g", "c")))    // queued
+	keep(r.send(beat("g", "a", 2))) // queued behind the change
+	keep(r.send(join("new", "d")))  // waits for the upstream
+	r.now += r.options.LeaseMs + 1
+	keep(r.send(beat("g", "a", 2))) // waits for a proof
+	r.Lost(r.now)
+	for i, a := range answers {
+		if a.n != 1 || calls[i].Err == nil || calls[i].Err.Code != coordinator.NotCoordinator {
+			t.Errorf("call %d: answered %d times with %v", i, a.n, calls[i].Err)
+		}
+	}
+	if c, a := r.send(beat("g", "a", 2)); !a.done || c.Err.Code != coordinator.NotCoordinator {
+		t.Error("a follower answered")
+	}
+}
+
+func TestRefusedProposalIsDecidedAgain(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	c, a := r.send(join("g", "b"))
+	r.ProposalFailed(r.now, r.inflight.id, true)
+	r.Flush()
+	if a.done || !r.leading {
+		t.Fatal("a proposal that was not started must be tried again")
+	}
+	r.now += 50
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if !a.done || c.Heartbeat.Err != nil || r.committed.Group("g").NumMembers() != 2 {
+		t.Fatalf("%v %+v", a.done, c.Heartbeat)
+	}
+}
+
+func TestUnknownOutcomeEndsTheLeadership(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	c, a := r.send(join("g", "b"))
+	r.ProposalFailed(r.now, r.inflight.id, false)
+	if !a.done || c.Err.Code != coordinator.NotCoordinator || r.leading {
+		t.Fatalf("%v %v leading %v", a.done, c.Err, r.leading)
+	}
+}
+
+func TestForeignGroupIsRefused(t *testing.T) {
+	r := newRig(t)
+	c, a := r.send(join("theirs", "a"))
+	r.ForeignChecked(r.now, "theirs", "consumer", nil)
+	if !a.done || c.Heartbeat.Err == nil || c.Heartbeat.Err.Code != coordinator.GroupIDNotFound {
+		t.Fatalf("%+v", c.Heartbeat)
+	}
+	c, a = r.send(join("unknown", "a"))
+	r.ForeignChecked(r.now, "unknown", "", errors.New("away"))
+	if !a.done || c.Err == nil || c.Err.Code != coordinator.CoordinatorNotAvailable {
+		t.Fatalf("%+v", c.Err)
+	}
+}
+
+func TestSessionExpiryRemovesTheMember(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	r.now += 30_000
+	r.freshProof()
+	r.joined("g", "b")
+	r.now += 15_001
+	r.timers.wakeAt = r.now // the timer fired in time
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	g := r.committed.Group("g")
+	if g.Member("a") != nil || g.Member("b") == nil {
+		t.Fatal("the silent member must go, the other stay")
+	}
+}
+
+func TestNobodyExpiresForAPauseOfTheProcess(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.now += 60_000 // the process was stopped; its timer comes a minute late
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if r.committed.Group("g").Member("a") == nil {
+		t.Fatal("the member was expired for a time in which it could not be heard")
+	}
+	r.freshProof()
+	if c, a := r.send(beat("g", "a", h.MemberEpoch)); !a.done || c.Heartbeat.Err != nil {
+		t.Fatalf("%+v", c.Heartbeat)
+	}
+}
+
+func commit(group, member string, epoch int32) *offsets.CommitRequest {
+	return &offsets.CommitRequest{Version: 9, GroupID: group, MemberID: member, MemberEpoch: epoch, Topics: []offsets.CommitTopic{
+		{Name: "in", Partitions: []offsets.CommitPartition{{Partition: 0, Offset: 7, LeaderEpoch: -1}}}}}
+}
+
+func (r *rig) stored() {
+	op := r.ops[0]
+	r.ops = r.ops[1:]
+	r.StoreDone(r.now, op, &offsets.CommitResponse{Topics: []offsets.CommitTopicResult{
+		{Name: "in", Partitions: []offsets.PartitionResult{{Partition: 0}}}}})
+	r.Flush()
+	r.commitAll()
+}
+
+func TestFirstCommitClaimsTheMembershipUpstream(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	_, a := r.send(commit("g", "a", h.MemberEpoch))
+	if len(r.claims) != 0 {
+		t.Fatal("claimed before the log says so")
+	}
+	r.commitAll()
+	if !r.committed.Group("g").OffsetsClaimed || !slices.Equal(r.claims, []string{"g"}) || len(r.commits) != 0 {
+		t.Fatalf("claims %v, commits %d", r.claims, len(r.commits))
+	}
+	r.Claimed(r.now, "g", nil)
+	if len(r.commits) != 1 || a.done {
+		t.Fatal("the commit must follow the claim, and be answered by the store")
+	}
+	r.stored()
+	if !a.done {
+		t.Fatal("not answered")
+	}
+	if c, a := r.send(commit("g", "a", h.MemberEpoch+1)); !a.done || c.Response.(*offsets.CommitResponse).Topics[0].Partitions[0].Code != coordinator.StaleMemberEpoch {
+		t.Fatal("a commit with a later epoch was not fenced")
+	}
+}
+
+func TestTaskIsHandedOnOnlyAfterTheMembersCommits(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.send(commit("g", "a", h.MemberEpoch))
+	r.commitAll()
+	r.Claimed(r.now, "g", nil)
+	_, leave := r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	if leave.done || r.committed.Group("g").NumMembers() != 1 {
+		t.Fatal("the member left although its commit was under way")
+	}
+	r.stored()
+	if !leave.done || r.committed.Group("g").NumMembers() != 0 {
+		t.Fatal("the leave must follow the commit")
+	}
+	if !slices.Equal(r.releases, []string{"g"}) {
+		t.Fatalf("releases %v", r.releases)
+	}
+	r.Released(r.now, "g", nil)
+	r.Flush()
+	r.commitAll()
+	if r.committed.Group("g").OffsetsClaimed {
+		t.Fatal("the claim is still in the log")
+	}
+}
+
+func TestNewLeaderTakesTheMembershipOverBeforeTasksMove(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.send(commit("g", "a", h.MemberEpoch))
+	r.commitAll()
+	r.Claimed(r.now, "g", nil)
+	r.stored()
+	state := r.committed
+
+	next := newRig(t)
+	next.Elected(next.now, 2, state)
+	next.freshProof()
+	if !slices.Equal(next.claims, []string{"g"}) {
+		t.Fatalf("claims %v", next.claims)
+	}
+	if c, a := next.send(beat("g", "a", h.MemberEpoch)); !a.done || c.Heartbeat.Err != nil || c.Heartbeat.MemberEpoch != h.MemberEpoch {
+		t.Fatalf("a steady member must not wait: %+v", c.Heartbeat)
+	}
+	b := next.joined("g", "b")
+	c, _ := next.send(beat("g", "a", h.MemberEpoch))
+	next.commitAll()
+	next.send(report("g", "a", h.MemberEpoch, c.Heartbeat.Active))
+	next.commitAll()
+	if d, _ := next.send(report("g", "b", b.MemberEpoch, nil)); d.Heartbeat.Active.Len() != 0 {
+		t.Fatal("a task moved before older commits were fenced upstream")
+	}
+	next.commitAll()
+	next.Claimed(next.now, "g", nil)
+	d, _ := next.send(report("g", "b", b.MemberEpoch, nil))
+	next.commitAll()
+	if d.Heartbeat.Active.Len() != 2 {
+		t.Fatalf("after the takeover the tasks must move: %+v", d.Heartbeat)
+	}
+}
+
+func TestDeleteGroup(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	c, a := r.send(&DeleteGroupRequest{GroupID: "g"})
+	if !a.done || c.Response.(*DeleteGroupResponse).Err.Code != coordinator.NonEmptyGroup {
+		t.Fatalf("%+v", c.Response)
+	}
+	r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	c, a = r.send(&DeleteGroupRequest{GroupID: "g"})
+	if a.done || len(r.drops) != 1 {
+		t.Fatal("the offsets must go first")
+	}
+	r.StoreDone(r.now, r.drops[0], nil)
+	r.Flush()
+	r.commitAll()
+	if !a.done || c.Response.(*DeleteGroupResponse).Err != nil || r.committed.Group("g") != nil {
+		t.Fatalf("%v %+v", a.done, c.Response)
+	}
+	c, _ = r.send(&DeleteGroupRequest{GroupID: "g"})
+	if c.Response.(*DeleteGroupResponse).Err.Code != coordinator.GroupIDNotFound {
+		t.Fatalf("%+v", c.Response)
+	}
+}
+
+func TestNothingIsDecidedBeforeTheTopicsAreKnown(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.topics = nil
+	c, a := r.send(beat("g", "a", h.MemberEpoch))
+	if !a.done || c.Err == nil || c.Err.Code != coordinator.CoordinatorLoadInProgress {
+		t.Fatalf("%+v", c.Err)
+	}
+}
+
+func TestLargeDecisionIsSplitIntoEntries(t *testing.T) {
+	r := newRig(t)
+	r.options.MaxBatchBytes = 200
+	h := r.joined("g", "a")
+	if len(r.proposed) < 2 {
+		t.Fatalf("%d entries", len(r.proposed))
+	}
+	var records int
+	replayed := fsm.NewState()
+	for _, e := range r.proposed {
+		records += len(e.Records)
+		var err error
+		if replayed, err = replayed.EvolveAll(e.Records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.Active.Len() != 4 || replayed.Digest() != r.committed.Digest() {
+		t.Fatalf("%d tasks, digests differ: %v", h.Active.Len(), replayed.Digest() != r.committed.Digest())
+	}
+}
+
+func BenchmarkSteadyHeartbeat(b *testing.B) {
+	r := newRig(&testing.T{})
+	h := r.joined("g", "a")
+	r.send(report("g", "a", h.MemberEpoch, h.Active))
+	r.commitAll()
+	call := &Call{Client: client, Request: beat("g", "a", h.MemberEpoch), Done: &answer{}}
+	r.options.LeaseMs = 1 << 40
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Submit(r.now, call)
+		r.Flush()
+	}
+}
