@@ -76,8 +76,8 @@ func (w *Watcher) Status() Status { return *w.status.Load() }
 // Ready is closed when the upstream has answered once.
 func (w *Watcher) Ready() <-chan struct{} { return w.ready }
 
-// OnChange adds a listener. Listeners are called one after another from the goroutine of Run whenever anything in the
-// image changed, with the image already in place; they must not block.
+// OnChange adds a listener. Listeners are called one after another from the goroutine of Run whenever topics, brokers
+// or the cluster id changed, with the image already in place; they must not block.
 func (w *Watcher) OnChange(f func(old, new *Image)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,6 +176,9 @@ func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
 	w.image.Store(image)
 	if old.Version == 0 {
 		close(w.ready)
+	}
+	if old.Version == image.Version && old.ClusterID == image.ClusterID && slices.Equal(old.Brokers, image.Brokers) {
+		return pollGood // only the controller: KRaft brokers name another one each time
 	}
 	w.mu.Lock()
 	listeners := slices.Clone(w.listeners)
