@@ -261,6 +261,26 @@ func TestSteadyHeartbeatAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestRepeatedReportAllocatesNothing(t *testing.T) {
+	k := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	k.Version, k.Group, k.MemberID, k.MemberEpoch = 1, "wordcount", "fgEIGOuUQZuHXpCnGyqb4Q", 7
+	k.ActiveTasks = []kmsg.TaskIDs{{SubtopologyID: "1", Partitions: []int32{2, 1, 0}}, {SubtopologyID: "0", Partitions: []int32{5}}}
+	k.StandbyTasks, k.WarmupTasks = []kmsg.TaskIDs{{SubtopologyID: "1", Partitions: []int32{7}}}, []kmsg.TaskIDs{}
+	k.TaskOffsets = []kmsg.TaskOffset{{SubtopologyID: "1", Partition: 7, Offset: 3}}
+	body := k.AppendTo(nil)
+	var req streams.HeartbeatRequest
+	if n := testing.AllocsPerRun(200, func() {
+		if DecodeHeartbeat(1, body, &req) != nil {
+			t.Fatal("not decoded")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+	if d := cmp.Diff(fromKmsg(k), &req); d != "" {
+		t.Errorf("decoded (-kmsg +ours):\n%s", d)
+	}
+}
+
 func BenchmarkDecodeHeartbeatSteady(b *testing.B) {
 	body := steadyBody()
 	var req streams.HeartbeatRequest
