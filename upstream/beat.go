@@ -50,17 +50,18 @@ func (o *Offsets) kick() {
 	}
 }
 
-// scheduleBeat plans the next heartbeat: about a quarter of the session on, the first anywhere before that so that many
+// firstBeat plans the first heartbeat of a claim, anywhere within the interval of a quarter of the session, so that many
 // claims made at once do not beat at once.
-func (o *Offsets) scheduleBeat(g *group, memberID string, first bool) {
+func (o *Offsets) firstBeat(g *group, memberID string) {
 	o.mu.Lock()
-	interval := float64(o.session / 4)
-	d := interval * (0.85 + 0.3*o.cfg.Rand())
-	if first {
-		d = interval * (0.1 + 0.9*o.cfg.Rand())
-	}
-	o.pushBeat(beat{time.Now().Add(time.Duration(d)), g, memberID})
+	o.planBeat(g, memberID, o.session/40, o.session/4)
 	o.mu.Unlock()
+}
+
+// planBeat plans a heartbeat at a random moment between from and to. The lock is held.
+func (o *Offsets) planBeat(g *group, memberID string, from, to time.Duration) {
+	d := from + time.Duration(o.cfg.Rand()*float64(to-from))
+	o.pushBeat(beat{time.Now().Add(d), g, memberID})
 }
 
 // pushBeat adds to the heap. The lock is held.
@@ -163,32 +164,34 @@ func (o *Offsets) sweep() {
 func (o *Offsets) beat(b beat, c claim, term uint64) {
 	defer o.wg.Done()
 	code, err := o.client.heartbeat(o.ctx, o.client.lanes[b.group.lane], b.group.id, c)
+	defer o.kick()
+	g := b.group
+	lostNow := false
 	o.mu.Lock()
 	o.beating--
-	o.kick()
-	g := b.group
 	switch {
 	case g.term != term || !b.current() || o.closed:
 	case err != nil || isCoordinatorTrouble(code):
-		o.pushBeat(beat{time.Now().Add(time.Second + time.Duration(o.cfg.Rand()*float64(time.Second))), g, c.memberID})
+		o.planBeat(g, c.memberID, time.Second, 2*time.Second)
 	case code == kerr.FencedInstanceID.Code:
+		lostNow = true
 		o.taken(g)
 	case isClaimLost(code):
-		o.log.Info("claim of a group was lost upstream", "group", g.id, "code", code)
-		o.setClaim(g, claim{state: lost})
+		lostNow = true
+		o.setClaim(g, claim{state: lost, memberID: c.memberID})
 	case code != 0:
-		o.log.Debug("heartbeat refused upstream", "group", g.id, "code", code)
-		o.pushBeat(beat{time.Now().Add(2 * time.Second), g, c.memberID})
+		o.planBeat(g, c.memberID, 2*time.Second, 4*time.Second)
 	default:
-		o.mu.Unlock()
-		o.scheduleBeat(g, c.memberID, false)
-		o.mu.Lock()
+		o.planBeat(g, c.memberID, o.session*85/400, o.session*115/400)
 	}
-	if g.term == term && g.claim.state == lost && len(g.queue) == 0 && !o.closed {
+	if lostNow && g.claim.state == lost && len(g.queue) == 0 {
 		g.queue = append(g.queue, &op{kind: opReclaim})
 		o.start(g)
 	}
 	o.mu.Unlock()
+	if code != 0 && !isCoordinatorTrouble(code) {
+		o.log.Info("heartbeat refused upstream", "group", g.id, "lost", lostNow, "error", kerr.ErrorForCode(code))
+	}
 }
 
 // heartbeat keeps a claim alive and returns the upstream's code.

@@ -27,6 +27,10 @@ const (
 	rebalanceTimeout = 15 * time.Second
 	// joinTimeout bounds one attempt, with the time to connect.
 	joinTimeout = 20 * time.Second
+	// contestedFor is how long after a take-over the next one looks like a dispute between two clusters; its rejoin waits
+	// as before try contestedPause.
+	contestedFor   = 10 * time.Second
+	contestedPause = 6
 )
 
 // work does what is queued for a group, in order, and ends when nothing is left.
@@ -84,8 +88,7 @@ func (o *Offsets) do(ctx context.Context, g *group, term uint64, state claimStat
 			o.rejoin(ctx, g, term)
 		}
 	case opRelease:
-		o.leave(ctx, g, term)
-		p.done(nil)
+		p.done(o.leave(ctx, g, term))
 	case opCommit:
 		o.commitAll(ctx, g, term, ops)
 	case opDelete:
@@ -123,6 +126,12 @@ func (o *Offsets) superseded(g *group, term uint64) bool {
 
 // rejoin makes a lost claim anew, once this process has proven that it still leads.
 func (o *Offsets) rejoin(ctx context.Context, g *group, term uint64) {
+	o.mu.Lock()
+	contested := !g.takenAt.IsZero() && time.Since(g.takenAt) < contestedFor
+	o.mu.Unlock()
+	if contested && !o.pause(ctx, contestedPause) {
+		return
+	}
 	if o.cfg.Verify != nil {
 		verified := make(chan error, 1)
 		o.cfg.Verify(g.id, func(err error) { verified <- err })
@@ -137,6 +146,11 @@ func (o *Offsets) rejoin(ctx context.Context, g *group, term uint64) {
 			o.update(g, term, claim{state: fenced})
 			return
 		}
+		o.mu.Lock()
+		if g.claim.state == lost && g.claim.taken {
+			g.takenAt = time.Now()
+		}
+		o.mu.Unlock()
 	}
 	if err := o.join(ctx, g, term, true); err != nil {
 		o.log.Warn("cannot renew the claim of a group", "group", g.id, "error", err)
@@ -151,7 +165,8 @@ func (o *Offsets) join(ctx context.Context, g *group, term uint64, again bool) e
 			o.update(g, term, claim{})
 			return ErrDropped
 		}
-		c, err := o.client.join(ctx, g.id, o.sessionTimeout())
+		session := o.sessionTimeout()
+		c, err := o.client.join(ctx, g.id, session)
 		if err == nil {
 			if !o.update(g, term, c) {
 				return ErrDropped
@@ -159,13 +174,10 @@ func (o *Offsets) join(ctx context.Context, g *group, term uint64, again bool) e
 			if told || again {
 				o.log.Info("group claimed upstream", "group", g.id)
 			}
-			o.mu.Lock()
-			g.retries = 0
-			o.mu.Unlock()
-			o.scheduleBeat(g, c.memberID, true)
+			o.firstBeat(g, c.memberID)
 			return nil
 		}
-		if final := o.refused(g, term, err); final != nil {
+		if final := o.refused(g, term, session, err); final != nil {
 			return final
 		}
 		if !told && try > 2 {
@@ -180,11 +192,11 @@ func (o *Offsets) join(ctx context.Context, g *group, term uint64, again bool) e
 }
 
 // refused returns why an attempt to join must not be repeated, or nil.
-func (o *Offsets) refused(g *group, term uint64, err error) error {
+func (o *Offsets) refused(g *group, term uint64, session time.Duration, err error) error {
 	switch {
 	case errors.Is(err, kerr.InvalidSessionTimeout):
 		o.mu.Lock()
-		o.session = max(o.session/2, minSession)
+		o.session = min(o.session, max(session/2, minSession))
 		o.mu.Unlock()
 		return nil
 	case errors.Is(err, kerr.FencedInstanceID):
@@ -237,11 +249,18 @@ func (c *Client) join(ctx context.Context, group string, session time.Duration) 
 	req.RebalanceTimeoutMillis = int32(rebalanceTimeout.Milliseconds())
 	req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: protocolName, Metadata: []byte{}}}
 	req.Reason = kmsg.StringPtr("coordd leads the streams group")
-	resp, err := c.request(ctx, cl, group, req)
-	if err != nil {
-		return claim{}, fmt.Errorf("join group: %w", err)
+	var joined *kmsg.JoinGroupResponse
+	for range 2 {
+		resp, err := c.request(ctx, cl, group, req)
+		if err != nil {
+			return claim{}, fmt.Errorf("join group: %w", err)
+		}
+		joined = resp.(*kmsg.JoinGroupResponse)
+		if joined.ErrorCode != kerr.MemberIDRequired.Code {
+			break
+		}
+		req.MemberID = joined.MemberID
 	}
-	joined := resp.(*kmsg.JoinGroupResponse)
 	if err := c.checkGroup(group, joined.ErrorCode); err != nil {
 		return claim{}, fmt.Errorf("join group: %w", err)
 	}
@@ -275,28 +294,32 @@ func (c *Client) checkGroup(group string, code int16) error {
 	return kerr.ErrorForCode(code)
 }
 
-// leave gives the claim up. What a former holder left behind is removed too. Without an answer the claim counts as given
-// up: its session ends upstream by itself.
-func (o *Offsets) leave(ctx context.Context, g *group, term uint64) {
+// leave gives the claim up; without one, what a former holder left behind is removed. It fails with ErrFenced when
+// another process holds the claim. Without an answer the claim counts as given up: its session ends by itself.
+func (o *Offsets) leave(ctx context.Context, g *group, term uint64) error {
 	o.mu.Lock()
-	memberID := g.claim.memberID
+	c := g.claim
 	o.mu.Unlock()
 	if !o.update(g, term, claim{}) {
-		return
+		return ErrDropped
+	}
+	if c.state == fenced || c.taken {
+		return ErrFenced
 	}
 	for try := 1; try <= 5; try++ {
-		err := o.client.leave(ctx, o.client.lanes[g.lane].cl, g.id, memberID)
+		err := o.client.leave(ctx, o.client.lanes[g.lane].cl, g.id, c.memberID)
 		if err == nil {
-			return
+			return nil
 		}
 		if errors.Is(err, kerr.FencedInstanceID) {
-			return // it is another's now
+			return ErrFenced
 		}
 		o.log.Debug("cannot leave the upstream's group", "group", g.id, "error", err)
 		if !o.pause(ctx, try) {
-			return
+			return ErrDropped
 		}
 	}
+	return nil
 }
 
 // leave removes the static member, only while it has that member id unless that is empty. A group or member that does

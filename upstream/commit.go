@@ -38,7 +38,7 @@ func (o *Offsets) commitAll(ctx context.Context, g *group, term uint64, ops []*o
 		wg.Go(func() {
 			for len(chain) > 0 {
 				together := mergeable(chain)
-				result := o.commitOnce(ctx, lane, g.id, c, chain[:together])
+				result := o.commitOnce(ctx, lane, g, c, chain[:together])
 				mu.Lock()
 				for _, p := range chain[:together] {
 					results[p] = result
@@ -140,15 +140,19 @@ type topicPartition struct {
 }
 
 // commitOnce sends the ops as one request and answers them if that settles them.
-func (o *Offsets) commitOnce(ctx context.Context, l *lane, group string, c claim, ops []*op) outcome {
-	ctx, cancel := context.WithTimeout(ctx, o.client.opts.RequestTimeout)
+func (o *Offsets) commitOnce(ctx context.Context, l *lane, g *group, c claim, ops []*op) outcome {
+	deadline := ops[0].deadline
+	if least := time.Now().Add(leastWait); deadline.Before(least) {
+		deadline = least
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	var codes map[topicPartition]int16
 	var err error
 	if ops[0].commit.Transactional {
-		codes, err = o.client.txnOffsetCommit(ctx, l, group, c, ops[0].commit)
+		codes, err = o.client.txnOffsetCommit(ctx, l, g.id, c, ops[0].commit)
 	} else {
-		codes, err = o.client.offsetCommit(ctx, l, group, c, ops)
+		codes, err = o.client.offsetCommit(ctx, l, g.id, c, ops)
 	}
 	if err != nil {
 		if sent(err) && c.state == held {
@@ -158,26 +162,56 @@ func (o *Offsets) commitOnce(ctx context.Context, l *lane, group string, c claim
 	}
 	result := answered
 	for _, code := range codes {
-		switch {
-		case code == kerr.FencedInstanceID.Code:
-			result = max(result, takenOver)
-		case isClaimLost(code) && (c.state == held || code == kerr.RebalanceInProgress.Code):
-			result = max(result, claimLost)
-		case code == kerr.UnknownMemberID.Code:
-			result = max(result, claimLost) // memberless, but somebody is a member
-		case isCoordinatorTrouble(code):
-			o.client.coordinators.forget(group)
-			result = max(result, tryAgain)
-		case code == kerr.RequestTimedOut.Code:
-			result = max(result, claimLost)
+		result = max(result, outcomeOf(code, c))
+		if isCoordinatorTrouble(code) {
+			o.client.coordinators.forget(g.id)
 		}
 	}
 	if result == answered {
+		o.noteRefusal(g, codes)
 		for _, p := range ops {
 			p.commited(answer(p.commit, codes))
 		}
 	}
 	return result
+}
+
+// leastWait is the shortest time that a commit is waited for once it is sent.
+const leastWait = time.Second
+
+// outcomeOf is what the code of one partition says about the request.
+func outcomeOf(code int16, c claim) outcome {
+	switch {
+	case code == 0:
+		return answered
+	case code == kerr.FencedInstanceID.Code:
+		return takenOver
+	case c.state == held && (isClaimLost(code) || code == kerr.RequestTimedOut.Code):
+		return claimLost
+	case c.state != held && (code == kerr.UnknownMemberID.Code || code == kerr.RebalanceInProgress.Code):
+		return claimLost // somebody is a member
+	case isCoordinatorTrouble(code) || code == kerr.RequestTimedOut.Code:
+		return tryAgain
+	}
+	return answered
+}
+
+// noteRefusal logs, when it changes, that the upstream refuses what the client must not be told, such as a right that
+// coordd lacks.
+func (o *Offsets) noteRefusal(g *group, codes map[topicPartition]int16) {
+	refusal := int16(0)
+	for _, code := range codes {
+		if code != 0 && clientCode(code) == coordinator.CoordinatorNotAvailable {
+			refusal = max(refusal, code)
+		}
+	}
+	o.mu.Lock()
+	changed := refusal != g.refusal
+	g.refusal = refusal
+	o.mu.Unlock()
+	if changed && refusal != 0 {
+		o.log.Warn("the upstream refuses commits", "group", g.id, "error", kerr.ErrorForCode(refusal))
+	}
 }
 
 // answer gives each partition of req its code.
@@ -223,22 +257,27 @@ func (o *Offsets) settle(ctx context.Context, g *group, term uint64, c claim, op
 		}
 		return
 	}
-	removed := false
-	switch {
-	case worst == takenOver && c.state != unclaimed:
-		o.taken(g)
-	case worst == claimLost && c.state == held:
-		o.setClaim(g, claim{state: lost})
-	case worst == claimLost:
-		removed = true
+	evict := worst == claimLost && c.state != held
+	if !evict {
+		head := again
+		switch {
+		case worst == takenOver:
+			o.taken(g)
+		case worst == claimLost:
+			o.setClaim(g, claim{state: lost, memberID: c.memberID})
+		}
+		if g.claim.state == lost {
+			head = append([]*op{{kind: opReclaim}}, again...)
+		}
+		g.queue = append(head, g.queue...)
 	}
-	// Without a wait, except where it makes sense: the queue must keep its order meanwhile.
-	g.queue = append(append([]*op(nil), again...), g.queue...)
 	o.mu.Unlock()
-	if removed {
-		o.removeLeftover(ctx, g, again, try)
-	}
-	if worst == tryAgain || try > 1 {
+	switch {
+	case evict:
+		o.evict(ctx, g, term, again)
+	case worst == takenOver:
+		o.log.Info("claim of a group was taken over upstream", "group", g.id)
+	case worst == tryAgain || try > 1:
 		o.pause(ctx, min(try, 4))
 	}
 }
@@ -248,48 +287,42 @@ func (o *Offsets) settle(ctx context.Context, g *group, term uint64, c claim, op
 func (o *Offsets) taken(g *group) {
 	next := claim{state: fenced}
 	if o.cfg.Verify != nil {
-		next.state = lost
+		next = claim{state: lost, memberID: g.claim.memberID, taken: true}
 	}
-	o.log.Info("claim of a group was taken over upstream", "group", g.id)
 	o.setClaim(g, next)
 }
 
-// removeLeftover makes way for memberless commits: a member that a former leader left behind is removed. When that does
-// not help the group has members of another kind, and the commits are answered with UNKNOWN_MEMBER_ID.
-func (o *Offsets) removeLeftover(ctx context.Context, g *group, ops []*op, try int) {
-	if try == 1 {
-		if err := o.client.leave(ctx, o.client.lanes[g.lane].cl, g.id, ""); err != nil {
-			o.log.Debug("cannot remove a former member", "group", g.id, "error", err)
-		}
-		return
-	}
-	if try <= 3 {
-		return
-	}
-	for _, p := range o.withdraw(g, ops) {
-		p.fail(coordinator.UnknownMemberID, nil)
-	}
-}
+// maxEvictions is how often a commit without a member is tried again because the group has one.
+const maxEvictions = 3
 
-// withdraw takes ops out of the queue and returns those that were still in it.
-func (o *Offsets) withdraw(g *group, ops []*op) []*op {
-	gone := map[*op]bool{}
-	for _, p := range ops {
-		gone[p] = true
+// evict makes way for memberless commits: a member that a former leader left behind is removed. When that does not help
+// the group has members of another kind, and the commits are answered with UNKNOWN_MEMBER_ID.
+func (o *Offsets) evict(ctx context.Context, g *group, term uint64, ops []*op) {
+	if err := o.client.leave(ctx, o.client.lanes[g.lane].cl, g.id, ""); err != nil {
+		o.log.Debug("cannot remove a former member", "group", g.id, "error", err)
 	}
+	try := ops[0].evicted
+	if try > 0 {
+		o.pause(ctx, min(try, 4))
+	}
+	var again, failed []*op
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	g.retries = 0
-	var out, rest []*op
-	for _, p := range g.queue {
-		if gone[p] {
-			out = append(out, p)
+	for _, p := range ops {
+		if p.evicted++; p.evicted > maxEvictions || g.term != term || o.closed {
+			failed = append(failed, p)
 		} else {
-			rest = append(rest, p)
+			again = append(again, p)
 		}
 	}
-	g.queue = rest
-	return out
+	code := coordinator.UnknownMemberID
+	if g.term != term || o.closed {
+		code = coordinator.NotCoordinator
+	}
+	g.queue = append(again, g.queue...)
+	o.mu.Unlock()
+	for _, p := range failed {
+		p.fail(code, nil)
+	}
 }
 
 func (c *Client) offsetCommit(ctx context.Context, l *lane, group string, cl claim, ops []*op) (map[topicPartition]int16, error) {

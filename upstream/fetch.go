@@ -138,22 +138,33 @@ func inOrder(req *offsets.FetchRequest, found map[topicPartition]offsets.Fetched
 // delete deletes offsets; a claim is given up before and made anew after.
 func (o *Offsets) delete(ctx context.Context, g *group, term uint64, p *op) {
 	o.mu.Lock()
-	claimed := g.claim.state == held || g.claim.state == lost
-	taken := g.claim.state == fenced
+	was := g.claim
 	o.mu.Unlock()
-	if taken {
+	if err := o.leave(ctx, g, term); err != nil {
+		o.restore(g, term, was)
 		p.fail(coordinator.NotCoordinator, nil)
 		return
 	}
-	if claimed {
-		o.leave(ctx, g, term)
-		defer func() {
-			if o.update(g, term, claim{state: lost}) {
-				o.rejoin(ctx, g, term)
-			}
-		}()
-	}
 	p.deleted(o.offsetDelete(ctx, g, p))
+	if (was.state == held || was.state == lost) && o.update(g, term, claim{state: lost}) {
+		o.rejoin(ctx, g, term)
+	}
+}
+
+// restore puts a claim back that turned out to be another's when it was to be given up.
+func (o *Offsets) restore(g *group, term uint64, was claim) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if g.term != term {
+		return
+	}
+	o.setClaim(g, was)
+	if was.state == held {
+		o.taken(g)
+	}
+	if g.claim.state == lost {
+		g.queue = append([]*op{{kind: opReclaim}}, g.queue...)
+	}
 }
 
 func (o *Offsets) offsetDelete(ctx context.Context, g *group, p *op) *offsets.DeleteResponse {
@@ -209,7 +220,10 @@ func deleteAnswer(req *offsets.DeleteRequest, resp *kmsg.OffsetDeleteResponse) *
 
 // deleteGroup leaves and deletes the upstream's group.
 func (o *Offsets) deleteGroup(ctx context.Context, g *group, term uint64, p *op) {
-	if !o.update(g, term, claim{}) {
+	o.mu.Lock()
+	taken := g.claim.state == fenced
+	o.mu.Unlock()
+	if taken || !o.update(g, term, claim{}) {
 		p.fail(coordinator.NotCoordinator, nil)
 		return
 	}

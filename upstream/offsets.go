@@ -20,9 +20,10 @@ type OffsetsConfig struct {
 	Logger hclog.Logger
 	// Rand returns numbers in [0, 1) for jitter; it may be called from any goroutine. Nil means no jitter.
 	Rand func() float64
-	// Verify proves that this process still leads the group's shard: done gets nil once it is proven, after the call,
-	// exactly once. It is asked before a lost claim is made anew, so that a process that was paused does not take the
-	// group back from its successor. Nil means: a claim that another holder took is dropped, any other is made anew.
+	// Verify proves that this process still leads the group's shard: done gets nil once that is proven, by a proof begun
+	// after the call, and must be called exactly once. It is asked before a claim that was lost or taken over is made
+	// anew, so that a process that was paused does not take the group back from its successor, while the rightful holder
+	// recovers from a late join of a predecessor. Nil means: a claim that another took is dropped, any other is made anew.
 	Verify func(group string, done func(error))
 	// Session is the session time-out of the claims; 60 s by default, halved down to 6 s while the upstream refuses it.
 	Session time.Duration
@@ -77,8 +78,12 @@ type group struct {
 	term   uint64
 	cancel context.CancelFunc // ends what is under way
 	claim  claim
-	// retries counts failures in a row, for the back-off.
+	// retries counts commits that failed in a row, for the back-off.
 	retries int
+	// takenAt is when another process was last seen to hold the claim.
+	takenAt time.Time
+	// refusal is the last code that was logged because the upstream refuses what it should not.
+	refusal int16
 }
 
 // claimState says how a group stands upstream.
@@ -93,8 +98,9 @@ const (
 
 type claim struct {
 	state      claimState
-	memberID   string
+	memberID   string // of the last claim, also when it was lost
 	generation int32
+	taken      bool // lost to another process
 }
 
 type opKind int
@@ -112,7 +118,7 @@ const (
 type op struct {
 	kind     opKind
 	deadline time.Time // zero: none
-	lane     int
+	evicted  int       // how often a former holder was removed for this commit
 
 	done     func(error) // claim, deleteGroup
 	commit   *offsets.CommitRequest
@@ -232,6 +238,11 @@ func (o *Offsets) DeleteGroup(group string, done func(error)) {
 	o.enqueue(group, &op{kind: opDeleteGroup, done: done})
 }
 
+// request reports whether a client waits for the op.
+func (p *op) request() bool {
+	return p.kind == opCommit || p.kind == opDelete || p.kind == opDeleteGroup
+}
+
 // fail answers an op that is given up.
 func (p *op) fail(code coordinator.Code, err error) {
 	switch p.kind {
@@ -273,12 +284,12 @@ func (o *Offsets) enqueue(id string, p *op) {
 		g = &group{id: id, lane: int(fnv32(id) % uint32(len(o.client.lanes)))}
 		o.groups[id] = g
 	}
-	if len(g.queue) >= o.cfg.MaxQueue {
+	if len(g.queue) >= o.cfg.MaxQueue && p.request() {
 		o.mu.Unlock()
 		p.fail(coordinator.CoordinatorLoadInProgress, ErrDropped)
 		return
 	}
-	if p.kind == opCommit || p.kind == opDelete || p.kind == opDeleteGroup {
+	if p.request() {
 		p.deadline = time.Now().Add(o.cfg.Deadline)
 	}
 	g.queue = append(g.queue, p)
