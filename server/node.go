@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"net"
 	"strconv"
@@ -254,9 +253,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	n.draining.Store(true)
 	var errs []error
 	if n.raft != nil {
-		if err := n.raft.Drain(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("moving leaderships: %w", err))
-		}
+		n.raft.Drain(ctx)
 	}
 	if n.gateway != nil {
 		n.gateway.Close()

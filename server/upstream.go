@@ -26,27 +26,16 @@ func UseUpstream(parts *Parts, o UpstreamOptions) (closed func(), err error) {
 	}
 	parts.Topics = client
 	parts.NewStore = func(verify func(string, func(error))) Store {
-		return upstreamStore{
-			Offsets: upstream.NewOffsets(upstream.OffsetsConfig{
-				Client: client, Logger: o.Logger, Rand: mathrand.Float64, Verify: verify,
-			}),
-			foreign: upstream.NewForeign(client),
-		}
+		return upstreamStore{upstream.NewOffsets(upstream.OffsetsConfig{
+			Client: client, Logger: o.Logger, Rand: mathrand.Float64, Verify: verify,
+		})}
 	}
 	return client.Close, nil
 }
 
-// upstreamStore is the store `upstream` together with the question who uses a group id there.
-type upstreamStore struct {
-	*upstream.Offsets
-	foreign *upstream.Foreign
-}
+type upstreamStore struct{ *upstream.Offsets }
 
-// Foreign implements Store.
-func (s upstreamStore) Foreign(group string, done func(string, error)) { s.foreign.Ask(group, done) }
-
-// Close implements Store.
-func (s upstreamStore) Close() {
-	s.Offsets.Close()
-	s.foreign.Close()
+func (s upstreamStore) Release(group string, done func(error)) {
+	s.Offsets.Release(group)
+	done(nil)
 }
