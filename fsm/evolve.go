@@ -173,8 +173,9 @@ func (g *openGroup) removeGroup() error {
 	for i := range g.hashes {
 		g.e.rehash(&g.hashes[i], 0)
 	}
-	for m := range values(g.members.CommitOnly()) { // orphaned targets
-		g.e.rehash(&m.targetHash, 0)
+	for m := range values(g.members.CommitOnly()) { // targets without a member
+		hash := m.targetHash // m is shared with older states
+		g.e.rehash(&hash, 0)
 	}
 	*g.Group = Group{ID: g.ID}
 	g.members, g.statics = txn[*Member](nil), nil
