@@ -139,7 +139,7 @@ func (o *Offsets) sweep() {
 	now := time.Now()
 	for g := range o.busy {
 		code := coordinator.CoordinatorNotAvailable
-		if g.claim.state != held {
+		if g.joining || g.claim.state == lost {
 			code = coordinator.CoordinatorLoadInProgress // being claimed
 		}
 		n := 0

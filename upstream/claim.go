@@ -159,6 +159,14 @@ func (o *Offsets) rejoin(ctx context.Context, g *group, term uint64) {
 
 // join makes the claim and keeps trying until it stands, is superseded, or is refused for good.
 func (o *Offsets) join(ctx context.Context, g *group, term uint64, again bool) error {
+	o.mu.Lock()
+	g.joining = true
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		g.joining = false
+		o.mu.Unlock()
+	}()
 	var told bool
 	for try := 1; ; try++ {
 		if o.superseded(g, term) {

@@ -78,6 +78,8 @@ type group struct {
 	term   uint64
 	cancel context.CancelFunc // ends what is under way
 	claim  claim
+	// joining says that a claim is being made.
+	joining bool
 	// retries counts commits that failed in a row, for the back-off.
 	retries int
 	// takenAt is when another process was last seen to hold the claim.
