@@ -143,10 +143,10 @@ func (p *problem) readCurrent() {
 		p.eachTask(member.Current.Warmup, replica)
 		for task, offset := range member.Offsets {
 			i, ok := ids[task.Subtopology]
-			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks ||
-				member.Current.Standby.Contains(task) || member.Current.Warmup.Contains(task) {
+			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks {
 				continue
 			}
+			// A holder of a replica is a candidate already; to be one again, after itself, changes nothing.
 			found = append(found, candidate{task: p.firstTask[i] + task.Partition, member: m, offset: knownOffset(offset)})
 		}
 	}

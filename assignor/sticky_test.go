@@ -116,6 +116,21 @@ func TestStickyWithoutMembers(t *testing.T) {
 	}
 }
 
+// The memory follows the copies that are possible, not those that are asked for.
+func TestStickyWithAbsurdlyManyStandbys(t *testing.T) {
+	spec := group(2, 1, Subtopology{"0", 1000, true})
+	spec.NumStandbyReplicas = 1 << 40
+	out, err := Sticky().Assign(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, a := range out {
+		if a.Active.Len() != 500 || a.Standby.Len() != 500 {
+			t.Errorf("%s has %d and %d", id, a.Active.Len(), a.Standby.Len())
+		}
+	}
+}
+
 // group is a Spec of equal processes, named so that neither members nor processes are in the order of their numbers.
 func group(processes, threads int, subtopologies ...Subtopology) Spec {
 	spec := Spec{Subtopologies: subtopologies}

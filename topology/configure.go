@@ -170,6 +170,7 @@ func (c *counts) subtopology(s *Subtopology) (ConfiguredSubtopology, error) {
 		if _, shared := c.repartition[l.Name]; shared {
 			l.Partitions = c.decided[l.Name]
 		} else if contains(out.SourceTopics, l.Name) {
+			// The source of an optimised table: the user's own topic, whose count is right as it is.
 			l.Partitions, _ = c.exists(l.Name)
 		}
 		out.Changelogs = append(out.Changelogs, l)
@@ -179,17 +180,13 @@ func (c *counts) subtopology(s *Subtopology) (ConfiguredSubtopology, error) {
 	return out, nil
 }
 
-// internalTopics returns the internal topics that do not exist, as they are to be created. A source topic that doubles as
-// a changelog (an optimised table) is the user's own: neither checked nor created.
+// internalTopics returns the internal topics that do not exist, as they are to be created.
 func (c *counts) internalTopics(subtopologies []ConfiguredSubtopology) ([]InternalTopic, error) {
 	expected := make(map[string]InternalTopic)
 	for i := range subtopologies {
 		s := &subtopologies[i]
 		for _, list := range [...][]InternalTopic{s.RepartitionSources, s.Changelogs} {
 			for _, topic := range list {
-				if contains(s.SourceTopics, topic.Name) {
-					continue
-				}
 				if other, ok := expected[topic.Name]; !ok {
 					expected[topic.Name] = topic
 				} else if other.Partitions != topic.Partitions {

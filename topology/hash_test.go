@@ -62,6 +62,15 @@ func TestMetadataHashAgreesWithKafka(t *testing.T) {
 	}
 }
 
+func TestMetadataHashLeavesTheMetadataAlone(t *testing.T) {
+	racks := [][]string{{"b", "a"}}
+	top := &Topology{Subtopologies: []Subtopology{{SourceTopics: []string{"in"}}}}
+	MetadataHash(top, hashedTopics{"in": {Name: "in", Partitions: 1, Racks: racks}})
+	if racks[0][0] != "b" {
+		t.Error("racks were sorted in place")
+	}
+}
+
 func internalTopics(names []string) (topics []InternalTopic) {
 	for _, name := range names {
 		topics = append(topics, InternalTopic{Name: name})

@@ -28,7 +28,7 @@ var brokerTopics = []string{"__consumer_offsets", "__transaction_state", "__shar
 // Validate checks what a topology must fulfil whatever topics exist: what Kafka's front end and service check (topic
 // names, counts of changelogs), and the invariants of KIP-1071 that no client in use breaks. The error is an
 // *InvalidTopology. Not checked: that a changelog is no source or repartition topic (an optimised topology uses
-// them as such), and SourceTopicRegex (see ResolveRegex).
+// them as such), and SourceTopicRegex, which nothing here resolves: whoever takes the request refuses it.
 func Validate(t *Topology) error {
 	if err := validateNames(t); err != nil {
 		return err
