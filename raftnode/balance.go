@@ -54,7 +54,7 @@ func (n *Node) balance(now time.Time) bool {
 		if err != nil {
 			g.log.Info("leadership stays here for now", "preferred", to, "error", err)
 			g.mu.Lock()
-			g.unplannedAt = now // leave the group alone for a while
+			g.unplannedAt, g.cold = now, false // leave the group alone for a while
 			g.mu.Unlock()
 		} else {
 			g.log.Info("leadership moved to the preferred node", "node", to)
@@ -76,7 +76,7 @@ func (g *Group) settled(now time.Time) bool {
 		return now.Sub(g.electedAt) >= t.Balance
 	}
 	quiet := t.BalanceQuiet
-	if g.unplannedAt.Sub(g.node.started) < t.BalanceQuiet && g.restarts == 0 {
+	if g.cold {
 		quiet = min(quiet, t.BalanceStart)
 	}
 	return now.Sub(g.unplannedAt) >= quiet

@@ -87,8 +87,8 @@ type Timing struct {
 	Balance time.Duration
 	// BalanceQuiet is how long a group is left alone after an election that nobody planned.
 	BalanceQuiet time.Duration
-	// BalanceStart replaces BalanceQuiet for elections within BalanceQuiet of this node's start, so that a cluster
-	// that comes up spreads soon.
+	// BalanceStart replaces BalanceQuiet for the first election of a group, so that a cluster that comes up spreads
+	// soon.
 	BalanceStart time.Duration
 }
 

@@ -37,8 +37,10 @@ type Group struct {
 	mu sync.Mutex
 	// told is the leader that OnChange was told last, -1 for none.
 	told int32
-	// electedAt, unplannedAt: when Elected was told last, and when last without a plan.
+	// electedAt is when Elected was told last; unplannedAt when last without a plan; cold says that nobody had led the
+	// group before, as far as this node knows since its start.
 	electedAt, unplannedAt time.Time
+	cold, everLed          bool
 	// stuckSince is since when raft leads without Elected having been told, refusedSince since when all proposals are
 	// refused for a transfer; zero when not.
 	stuckSince, refusedSince time.Time

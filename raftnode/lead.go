@@ -143,7 +143,9 @@ func (g *Group) elected(in *instance, term uint64) {
 	g.electedAt = now
 	if !planned {
 		g.unplannedAt = now
+		g.cold = !g.everLed
 	}
+	g.everLed = true
 	g.told = g.node.cfg.NodeID
 	g.stuckSince, g.refusedSince = time.Time{}, time.Time{}
 	g.caughtUp = true
@@ -182,6 +184,7 @@ func (g *Group) sayLeader(node int32) {
 	g.mu.Lock()
 	before := g.told
 	g.told = node
+	g.everLed = g.everLed || node >= 0
 	g.mu.Unlock()
 	switch {
 	case node == before:

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/sync/errgroup"
@@ -23,7 +22,6 @@ type Node struct {
 	groups  []*Group
 	metrics *metrics
 
-	started    time.Time
 	draining   atomic.Bool
 	stopping   chan struct{} // closed when the groups are to stop
 	supervised chan struct{} // closed when the supervisor has ended
@@ -115,7 +113,6 @@ func (n *Node) Start() error {
 	}
 	n.running = true
 	n.mu.Unlock()
-	n.started = time.Now()
 	var eg errgroup.Group
 	eg.SetLimit(4)
 	for _, g := range n.groups {

@@ -164,5 +164,7 @@ func (g *Group) drain(ctx context.Context, load *drainLoad) {
 		case <-tick.C:
 		}
 	}
-	g.log.Warn("leadership could not be handed over in time")
+	if g.leading() {
+		g.log.Warn("leadership could not be handed over in time")
+	}
 }

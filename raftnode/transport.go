@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,12 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-const (
-	// pooledConns is how many idle connections to a peer a group keeps.
-	pooledConns = 3
-	// pipelined is how many append requests to a follower are under way at once; more costs latency on a LAN.
-	pipelined = 2
-)
+// pooledConns is how many idle connections to a peer a group keeps.
+const pooledConns = 3
 
 // errMuted is what a group's requests get while it must not reach its peers.
 var errMuted = errors.New("the group is muted until it is restarted")
@@ -30,9 +26,17 @@ type transport struct {
 	stream  *streamLayer
 	planned *atomic.Uint64
 	muted   atomic.Bool
+	epoch   time.Time
+	peers   []*peer // without this node
+}
 
-	mu        sync.Mutex
-	followers map[raft.ServerID]FollowerStatus
+// peer is what is known of another node; times are nanoseconds since the transport's epoch, 0 for never.
+type peer struct {
+	id        raft.ServerID
+	node      int32
+	lastIndex atomic.Uint64
+	contact   atomic.Int64 // when it answered last
+	acked     atomic.Int64 // when the latest request was sent with whose answer it acknowledged this node's term
 }
 
 var (
@@ -48,19 +52,25 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 		return nil, err
 	}
 	s := &streamLayer{muxListener: l, addr: advertised(n.cfg.AdvertisedAddress)}
-	return &transport{
+	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider: addresses(n.cfg.Peers),
 			Logger:                log,
 			Stream:                s,
 			MaxPool:               pooledConns,
-			MaxRPCsInFlight:       pipelined,
+			MaxRPCsInFlight:       1, // see AppendEntriesPipeline
 			Timeout:               n.cfg.Timing.IO,
 		}),
-		stream:    s,
-		planned:   planned,
-		followers: map[raft.ServerID]FollowerStatus{},
-	}, nil
+		stream:  s,
+		planned: planned,
+		epoch:   time.Now().Add(-1), // so that no time is 0
+	}
+	for _, p := range n.cfg.Peers {
+		if p.ID != n.cfg.NodeID {
+			t.peers = append(t.peers, &peer{id: serverID(p.ID), node: p.ID})
+		}
+	}
+	return t, nil
 }
 
 // Close stops the transport and cuts its connections; the library would leave them to its peers.
@@ -83,23 +93,61 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if t.muted.Load() {
 		return errMuted
 	}
+	sent := t.now()
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
-	if err == nil && resp.Term <= args.Term {
-		last := resp.LastLog
-		if n := len(args.Entries); n > 0 && resp.Success {
-			last = max(last, args.Entries[n-1].Index)
-		}
-		t.saw(id, last)
+	p := t.peer(id)
+	if err != nil || resp.Term > args.Term || p == nil {
+		return err
 	}
-	return err
+	last := resp.LastLog
+	if n := len(args.Entries); n > 0 && resp.Success {
+		last = max(last, args.Entries[n-1].Index)
+	}
+	p.lastIndex.Store(last)
+	raise(&p.contact, t.now())
+	raise(&p.acked, sent)
+	return nil
 }
 
-// AppendEntriesPipeline opens a pipeline of requests.
-func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
-	if t.muted.Load() {
-		return nil, errMuted
+// raise sets a value unless it is higher already: heartbeats and entries are answered side by side.
+func raise(a *atomic.Int64, v int64) {
+	for old := a.Load(); v > old && !a.CompareAndSwap(old, v); old = a.Load() {
 	}
-	return t.NetworkTransport.AppendEntriesPipeline(id, target)
+}
+
+func (t *transport) now() int64 { return int64(time.Since(t.epoch)) }
+
+func (t *transport) peer(id raft.ServerID) *peer {
+	for _, p := range t.peers {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// proven is when the latest requests were sent that a majority, this node included, acknowledged; 0 for never. Until
+// a heartbeat timeout after that moment no follower of that majority votes for another node, unless this one hands
+// over.
+func (t *transport) proven() int64 {
+	need := (len(t.peers) + 1) / 2 // acknowledgements besides this node
+	if need == 0 {
+		return t.now()
+	}
+	var buf [8]int64
+	acks := buf[:0]
+	for _, p := range t.peers {
+		acks = append(acks, p.acked.Load())
+	}
+	slices.Sort(acks)
+	return acks[len(acks)-need]
+}
+
+// AppendEntriesPipeline is refused: the library's pipeline can hang for good when a follower rejects a request while
+// two are under way (the reader has left, sender and decoder wait for it), and then the follower gets nothing more and
+// raft cannot be stopped. With batches of up to maxAppendEntries a pipeline gains little anyway.
+func (t *transport) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
 }
 
 // RequestVote asks for a vote.
@@ -134,22 +182,15 @@ func (t *transport) retryStale(request func() error) (err error) {
 	return err
 }
 
-func (t *transport) saw(id raft.ServerID, last uint64) {
-	node, ok := parseID(id)
-	if !ok {
-		return
-	}
-	t.mu.Lock()
-	t.followers[id] = FollowerStatus{Node: node, LastIndex: last, LastContact: time.Now()}
-	t.mu.Unlock()
-}
-
 // follower is what is known of a follower.
 func (t *transport) follower(node int32) FollowerStatus {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f := t.followers[serverID(node)]
-	f.Node = node
+	f := FollowerStatus{Node: node}
+	if p := t.peer(serverID(node)); p != nil {
+		f.LastIndex = p.lastIndex.Load()
+		if c := p.contact.Load(); c != 0 {
+			f.LastContact = t.epoch.Add(time.Duration(c))
+		}
+	}
 	return f
 }
 

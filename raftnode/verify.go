@@ -1,7 +1,9 @@
 package raftnode
 
 import (
+	"fmt"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -74,13 +76,36 @@ func (g *Group) prove(in *instance) error {
 	if term == 0 || in.raft.State() != raft.Leader {
 		return ErrNotLeader
 	}
-	if err := in.raft.VerifyLeader().Error(); err != nil {
-		return leaderError(err)
+	// The library also counts answers to heartbeats sent before the call. After a pause of the process such an answer
+	// can be old, so what counts is when the requests were sent. Each peer has at most one old answer under way.
+	began := in.trans.now()
+	for range len(in.trans.peers) + 2 {
+		if err := in.raft.VerifyLeader().Error(); err != nil {
+			return leaderError(err)
+		}
+		if in.raft.CurrentTerm() != term {
+			return ErrStaleTerm
+		}
+		if in.trans.proven() >= began {
+			return nil
+		}
 	}
-	if in.raft.CurrentTerm() != term {
-		return ErrStaleTerm
+	return fmt.Errorf("%w: only old answers came", ErrNotLeader)
+}
+
+// Proof is when this node was last proven to lead in the term that the last [Elected] told, without asking anybody:
+// the heartbeats that are sent anyway prove it, and the proof counts from when they were sent. ok is false when the
+// node does not lead or is handing over. As long as the proof is younger than Timing.Heartbeat no other node can
+// have been elected; use a shorter limit (Timing.Lease) to allow for clocks of unequal speed, and [Group.Verify] when
+// it is older.
+func (g *Group) Proof() (at time.Time, ok bool) {
+	in := g.inst.Load()
+	term := g.serving.Load()
+	if in == nil || term == 0 || g.moving.Load() > 0 || in.raft.State() != raft.Leader || in.raft.CurrentTerm() != term {
+		return time.Time{}, false
 	}
-	return nil
+	proven := in.trans.proven()
+	return in.trans.epoch.Add(time.Duration(proven)), proven != 0
 }
 
 func (p *proofs) stop() {

@@ -1,0 +1,619 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// noBalance keeps the leaders where they were elected.
+var noBalance = Timing{Balance: -1}
+
+func TestElectProposeApplyEverywhere(t *testing.T) {
+	virtual(t, 3, 2, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		for g := range uint32(2) {
+			l := c.leader(g)
+			var want []string
+			for i := range 20 {
+				e := fmt.Sprintf("entry %d", i)
+				c.mustPropose(l, g, e)
+				want = append(want, e)
+				if own := c.fsms[l][g].all(); !slices.Equal(own, want) {
+					t.Fatalf("done was told before this node applied: %q", own)
+				}
+			}
+			if got := c.agree(g); !slices.Equal(got, want) {
+				t.Errorf("replicas hold %q", got)
+			}
+			for i := range c.nodes {
+				if n, ok := c.nodes[i].Group(g).Leader(); !ok || int(n) != l {
+					t.Errorf("node %d believes in leader %d, %v", i, n, ok)
+				}
+				if i != l {
+					if err := c.propose(i, g, "x"); !errors.Is(err, ErrNotLeader) || errors.Is(err, ErrUnknown) {
+						t.Errorf("propose at a follower: %v", err)
+					}
+				}
+			}
+		}
+		c.eventually("all are ready", func() bool {
+			return !slices.ContainsFunc(c.nodes, func(n *Node) bool { return !n.Ready() })
+		})
+	})
+}
+
+func TestOneNodeAloneIsACluster(t *testing.T) {
+	virtual(t, 1, 3, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		for g := range uint32(3) {
+			c.mustPropose(c.leader(g), g, "alone")
+		}
+		c.stop(0)
+		c.start(0)
+		c.leader(2)
+		if got := c.fsms[0][2].all(); !slices.Equal(got, []string{"alone"}) {
+			t.Errorf("after a restart: %q", got)
+		}
+	})
+}
+
+func TestRejectedEntryIsTold(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		c.fsms[l][0].refuse = "bad"
+		if err := c.propose(l, 0, "bad"); !errors.Is(err, ErrRejected) || !errors.Is(err, errRefused) {
+			t.Errorf("got %v", err)
+		}
+		if err := c.propose(l, 0, ""); !errors.Is(err, ErrRejected) {
+			t.Errorf("empty entry: %v", err)
+		}
+		c.mustPropose(l, 0, "good")
+	})
+}
+
+func TestLeaderCutOffAnswersUnknownAndIsReplaced(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		old := c.leader(0)
+		c.mustPropose(old, 0, "before")
+		c.net.Isolate(host(old))
+		start := time.Now()
+		err := c.propose(old, 0, "cut off")
+		if !errors.Is(err, ErrUnknown) || errors.Is(err, ErrNotLeader) {
+			t.Errorf("proposal of a leader that is cut off: %v", err)
+		}
+		if d := time.Since(start); d > 400*time.Millisecond {
+			t.Errorf("it was answered after %v", d)
+		}
+		if err := c.propose(old, 0, "too late"); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("after stepping down: %v", err)
+		}
+		l := c.leader(0, old)
+		if d := time.Since(start); d > 800*time.Millisecond {
+			t.Errorf("the new leader served after %v", d)
+		}
+		c.mustPropose(l, 0, "after")
+		c.net.Rejoin(host(old))
+		if got := c.agree(0); !slices.Equal(got, []string{"before", "after"}) {
+			t.Errorf("replicas hold %q", got)
+		}
+		synced := c.changes(old, 0)
+		if !containsInOrder(synced, func(ch Change) bool { _, ok := ch.(Elected); return ok },
+			func(ch Change) bool { return ch == Change(Lost{}) },
+			func(ch Change) bool { return ch == Change(LeaderKnown{Node: int32(l)}) }) {
+			t.Errorf("the old leader was told %v", synced)
+		}
+	})
+}
+
+func containsInOrder(cs []Change, want ...func(Change) bool) bool {
+	for _, c := range cs {
+		if len(want) > 0 && want[0](c) {
+			want = want[1:]
+		}
+	}
+	return len(want) == 0
+}
+
+// TestPartitionsLoseNothing proposes while leaders are cut off again and again: what was acknowledged is kept, what
+// was refused never appears, each done is told once, and nothing is applied twice.
+func TestPartitionsLoseNothing(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		outcome := map[string]error{}
+		answers := map[string]int{}
+		type answer struct {
+			entry string
+			err   error
+		}
+		done := make(chan answer, 1000)
+		seq, waiting := 0, 0
+		for range 25 {
+			l := c.leader(0)
+			for k := range 12 {
+				e := fmt.Sprintf("%d", seq)
+				seq++
+				waiting++
+				c.nodes[l].Group(0).Propose([]byte(e), func(err error) { done <- answer{e, err} })
+				if k == 6 {
+					c.net.Isolate(host(l))
+				}
+				time.Sleep(time.Millisecond)
+			}
+			c.leader(0, l)
+			c.net.Rejoin(host(l))
+			time.Sleep(50 * time.Millisecond)
+		}
+		for range waiting {
+			a := <-done
+			outcome[a.entry] = a.err
+			answers[a.entry]++
+		}
+		time.Sleep(2 * time.Second)
+		select {
+		case a := <-done:
+			t.Fatalf("entry %s was answered twice", a.entry)
+		default:
+		}
+		applied := map[string]int{}
+		for _, e := range c.agree(0) {
+			applied[e]++
+		}
+		for e, err := range outcome {
+			switch n := applied[e]; {
+			case answers[e] != 1:
+				t.Errorf("entry %s was answered %d times", e, answers[e])
+			case n > 1:
+				t.Errorf("entry %s was applied %d times", e, n)
+			case err == nil && n != 1:
+				t.Errorf("entry %s was acknowledged and lost", e)
+			case errors.Is(err, ErrNotLeader) && n != 0:
+				t.Errorf("entry %s was refused (%v) and applied", e, err)
+			case err != nil && !errors.Is(err, ErrNotLeader) && !errors.Is(err, ErrUnknown):
+				t.Errorf("entry %s: %v", e, err)
+			}
+		}
+		for i := range c.nodes {
+			alternates(t, c.changes(i, 0))
+		}
+	})
+}
+
+func alternates(t *testing.T, cs []Change) {
+	t.Helper()
+	leads, term := false, uint64(0)
+	for _, ch := range cs {
+		switch ch := ch.(type) {
+		case Elected:
+			if leads || ch.Term <= term {
+				t.Errorf("elected for term %d after %d, leading %v", ch.Term, term, leads)
+			}
+			leads, term = true, ch.Term
+		case Lost:
+			if !leads {
+				t.Error("lost without having been elected")
+			}
+			leads = false
+		case LeaderKnown:
+			if leads {
+				t.Error("another leader is known while leading")
+			}
+		}
+	}
+}
+
+func TestVerify(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		verify := func(i int) error {
+			done := make(chan error, 2)
+			c.nodes[i].Group(0).Verify(func(err error) { done <- err })
+			return <-done
+		}
+		done := make(chan error, 100)
+		for range 100 {
+			c.nodes[l].Group(0).Verify(func(err error) { done <- err })
+		}
+		for range 100 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := verify((l + 1) % 3); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("proof at a follower: %v", err)
+		}
+		g := c.nodes[l].Group(0)
+		for range 20 {
+			if at, ok := g.Proof(); !ok || time.Since(at) > 100*time.Millisecond {
+				t.Errorf("proof is %v old, %v", time.Since(at), ok)
+			}
+			time.Sleep(11 * time.Millisecond)
+		}
+		c.net.Isolate(host(l))
+		cut := time.Now()
+		time.AfterFunc(100*time.Millisecond, func() {
+			if at, _ := g.Proof(); at.After(cut) {
+				t.Errorf("proven %v after the cut", at.Sub(cut))
+			}
+		})
+		if err := verify(l); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("proof of a leader that is cut off: %v", err)
+		}
+	})
+}
+
+func TestRestartKeepsEverything(t *testing.T) {
+	virtual(t, 3, 2, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		var want [2][]string
+		for round := range 3 {
+			for g := range uint32(2) {
+				for k := range 10 {
+					e := fmt.Sprintf("%d.%d.%d", round, g, k)
+					c.mustPropose(c.leader(g), g, e)
+					want[g] = append(want[g], e)
+				}
+			}
+			c.stopAll()
+			for _, i := range []int{2, 0, 1} {
+				c.start(i)
+			}
+			for g := range uint32(2) {
+				c.leader(g)
+				if got := c.agree(g); !slices.Equal(got, want[g]) {
+					t.Fatalf("round %d group %d: %q, want %q", round, g, got, want[g])
+				}
+			}
+		}
+	})
+}
+
+func TestFollowerCatchesUpFromSnapshot(t *testing.T) {
+	timing := noBalance
+	timing.SnapshotInterval, timing.SnapshotThreshold, timing.TrailingLogs = time.Second, 50, 10
+	virtual(t, 3, 1, timing, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		down := (l + 1) % 3
+		c.crash(down)
+		for k := range 300 {
+			c.mustPropose(l, 0, fmt.Sprint(k))
+		}
+		c.eventually("a snapshot is taken", func() bool { return c.nodes[l].Group(0).Status().SnapshotIndex > 250 })
+		for k := range 5 {
+			c.mustPropose(l, 0, fmt.Sprint("tail ", k))
+		}
+		c.start(down)
+		if got := c.agree(0); len(got) != 305 {
+			t.Errorf("%d entries", len(got))
+		}
+		if c.fsms[down][0].restore == 0 {
+			t.Error("the follower was not given a snapshot")
+		}
+		c.eventually("the index is known", func() bool {
+			return c.nodes[down].Group(0).Status().AppliedIndex == c.nodes[l].Group(0).Status().AppliedIndex
+		})
+		c.stopAll()
+		c.startAll()
+		c.leader(0)
+		if got := c.agree(0); len(got) != 305 {
+			t.Errorf("after a restart from snapshots: %d entries", len(got))
+		}
+	})
+}
+
+func TestTransfer(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		for k := range 10 {
+			l := c.leader(0)
+			to := (l + 1 + k%2) % 3
+			start := time.Now()
+			if err := c.nodes[l].Group(0).Transfer(t.Context(), int32(to)); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually("the target serves", func() bool { return c.nodes[to].Group(0).Status().Serving })
+			if d := time.Since(start); d > 200*time.Millisecond {
+				t.Errorf("transfer took %v", d)
+			}
+			cs := c.changes(to, 0)
+			if e, ok := cs[len(cs)-1].(Elected); !ok || !e.Planned {
+				t.Errorf("the target was told %v", cs[len(cs)-1])
+			}
+			c.mustPropose(to, 0, fmt.Sprint(k))
+		}
+		l := c.leader(0)
+		far := (l + 1) % 3
+		c.net.Isolate(host(far))
+		time.Sleep(time.Second)
+		start := time.Now()
+		if err := c.nodes[l].TransferTo(t.Context(), 0, int32(far)); !errors.Is(err, errNotCaughtUp) {
+			t.Errorf("transfer to a node that is cut off: %v", err)
+		}
+		if d := time.Since(start); d > 2100*time.Millisecond {
+			t.Errorf("it took %v", d)
+		}
+		c.mustPropose(l, 0, "still here")
+		if err := c.nodes[l].TransferTo(t.Context(), 0, 17); err == nil {
+			t.Error("transfer to a node that does not exist succeeded")
+		}
+		if err := c.nodes[far].TransferTo(t.Context(), 0, int32(l)); !errors.Is(err, ErrNotLeader) {
+			t.Errorf("transfer asked of a follower: %v", err)
+		}
+	})
+}
+
+func TestTransferUnderLoadKeepsAnswersExact(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		stop, stopped := make(chan struct{}), make(chan []string)
+		go func() {
+			var acked []string
+			for k := 0; ; k++ {
+				select {
+				case <-stop:
+					stopped <- acked
+					return
+				default:
+				}
+				e := fmt.Sprint(k)
+				err := c.propose(c.leader(0), 0, e)
+				if err == nil {
+					acked = append(acked, e)
+				} else if errors.Is(err, ErrUnknown) {
+					t.Errorf("a planned transfer left an outcome open: %v", err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		for range 20 {
+			l := c.leader(0)
+			if err := c.nodes[l].TransferTo(t.Context(), 0, int32((l+1)%3)); err != nil {
+				t.Error(err)
+			}
+			c.leader(0, l)
+			time.Sleep(20 * time.Millisecond)
+		}
+		close(stop)
+		acked := <-stopped
+		if got := c.agree(0); !slices.Equal(got, acked) {
+			t.Errorf("%d acknowledged, %d applied", len(acked), len(got))
+		}
+	})
+}
+
+func TestShutdownMovesLeadership(t *testing.T) {
+	virtual(t, 3, 6, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		for g := range uint32(6) {
+			l := c.leader(g)
+			if l != 0 {
+				c.eventually("node 0 is caught up", func() bool {
+					return c.nodes[l].TransferTo(t.Context(), g, 0) == nil
+				})
+				c.eventually("node 0 leads", func() bool { return c.nodes[0].Group(g).Status().Serving })
+			}
+			c.mustPropose(0, g, "x")
+		}
+		start := time.Now()
+		c.stop(0)
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("shutdown took %v", d)
+		}
+		led := map[int]int{}
+		for g := range uint32(6) {
+			l := c.leader(g)
+			led[l]++
+			cs := c.changes(l, g)
+			if e, ok := cs[len(cs)-1].(Elected); !ok || !e.Planned {
+				t.Errorf("group %d was not handed over: %v", g, cs)
+			}
+		}
+		if d := time.Since(start); d > time.Second {
+			t.Errorf("all groups were served after %v", d)
+		}
+		if led[1] == 0 || led[2] == 0 {
+			t.Errorf("the groups do not spread: %v", led)
+		}
+	})
+}
+
+func TestLeadersSpreadAfterColdStart(t *testing.T) {
+	virtual(t, 3, 9, Timing{}, func(t *testing.T, c *cluster) {
+		c.startAll()
+		spread := func() bool {
+			for g := range uint32(9) {
+				if !c.nodes[g%3].Group(g).Status().Serving {
+					return false
+				}
+			}
+			return true
+		}
+		start := time.Now()
+		c.eventually("each node leads its share", spread)
+		t.Log("spread after", time.Since(start))
+		// A node that comes back gets its share again, but not within half a minute.
+		c.crash(1)
+		c.leader(1)
+		c.start(1)
+		time.Sleep(20 * time.Second)
+		if c.nodes[1].Group(1).Status().Serving {
+			t.Error("leadership moved right after a failure")
+		}
+		time.Sleep(20 * time.Second)
+		c.eventually("the share is back", spread)
+	})
+}
+
+// TestBarrierFailureDoesNotLeaveHalfALeader: the barrier of a new leader fails for a while, then works.
+func TestBarrierFailureDoesNotLeaveHalfALeader(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		until := time.Now().Add(3 * time.Second)
+		c.tune = func(n *Node) {
+			real := n.barrier
+			n.barrier = func(r *raft.Raft) error {
+				if time.Now().Before(until) {
+					return raft.ErrEnqueueTimeout
+				}
+				return real(r)
+			}
+		}
+		c.startAll()
+		time.Sleep(2 * time.Second)
+		for i := range c.nodes {
+			if cs := c.changes(i, 0); slices.ContainsFunc(cs, func(ch Change) bool { _, ok := ch.(Elected); return ok }) {
+				t.Fatalf("node %d was elected without a barrier: %v", i, cs)
+			}
+			if err := c.propose(i, 0, "x"); !errors.Is(err, ErrNotLeader) {
+				t.Errorf("half a leader took a proposal: %v", err)
+			}
+		}
+		c.mustPropose(c.leader(0), 0, "usable")
+		if d := time.Until(until); d < -200*time.Millisecond {
+			t.Errorf("it took %v more", -d)
+		}
+	})
+}
+
+// TestBarrierThatNeverWorksMovesLeadership: one node never passes its barrier, so another has to lead.
+func TestBarrierThatNeverWorksMovesLeadership(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.tune = func(n *Node) {
+			if n.cfg.NodeID == 0 {
+				n.barrier = func(*raft.Raft) error { return raft.ErrLeadershipTransferInProgress }
+			}
+		}
+		c.start(0)
+		time.Sleep(100 * time.Millisecond)
+		c.start(1, 2)
+		for range 5 {
+			l := c.leader(0)
+			if l == 0 {
+				t.Fatal("node 0 leads")
+			}
+			c.mustPropose(l, 0, "x")
+			c.crash(l)
+			c.start(l)
+			time.Sleep(5 * time.Second)
+		}
+		c.agree(0)
+	})
+}
+
+// TestWatchdogEndsEndlessTransfer plants what hashicorp/raft issue 696 leaves behind: a leader that refuses every
+// proposal for a transfer that does not end. It has to lose leadership and to work again afterwards.
+func TestWatchdogEndsEndlessTransfer(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		c.mustPropose(l, 0, "before")
+		g := c.nodes[l].Group(0)
+		start := time.Now()
+		c.eventually("restarted in place", func() bool {
+			if g.Status().Restarts == 0 {
+				g.noteTransferRefusal(raft.ErrLeadershipTransferInProgress)
+			}
+			return g.Status().Restarts == 1 && g.Status().Role == Follower
+		})
+		if d := time.Since(start); d > 6*time.Second {
+			t.Errorf("noticed after %v", d)
+		}
+		next := c.leader(0)
+		c.mustPropose(next, 0, "during")
+		c.eventually("it can be given leadership again", func() bool {
+			return c.nodes[next].TransferTo(t.Context(), 0, int32(l)) == nil
+		})
+		c.eventually("it serves", func() bool { return g.Status().Serving })
+		c.mustPropose(l, 0, "after")
+		if got := c.agree(0); !slices.Equal(got, []string{"before", "during", "after"}) {
+			t.Errorf("replicas hold %q", got)
+		}
+		if c.fsms[l][0].restore != 0 {
+			t.Error("the state machine was rebuilt though it was current")
+		}
+	})
+}
+
+// TestStaleTermHasNoEffect: a proposal made for a term that is over is in the log and applied nowhere.
+func TestStaleTermHasNoEffect(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		g := c.nodes[l].Group(0)
+		term := g.serving.Load()
+		g.serving.Store(term - 1) // as if the node had not been told of losing and winning again
+		if err := c.propose(l, 0, "stale"); !errors.Is(err, ErrStaleTerm) || !errors.Is(err, ErrNotLeader) {
+			t.Errorf("got %v", err)
+		}
+		g.serving.Store(term)
+		c.mustPropose(l, 0, "good")
+		if got := c.agree(0); !slices.Equal(got, []string{"good"}) {
+			t.Errorf("replicas hold %q", got)
+		}
+	})
+}
+
+func TestTooManyProposalsAreRefused(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		done := make(chan error, 200)
+		for range 200 {
+			c.nodes[l].Group(0).Propose([]byte("x"), func(err error) { done <- err })
+		}
+		ok := 0
+		for range 200 {
+			switch err := <-done; {
+			case err == nil:
+				ok++
+			case !errors.Is(err, ErrBusy):
+				t.Fatal(err)
+			}
+		}
+		if got := c.agree(0); len(got) != ok || ok < maxInFlight {
+			t.Errorf("%d acknowledged, %d applied", ok, len(got))
+		}
+	})
+}
+
+func TestShutdownAnswersEverybody(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		g := c.nodes[l].Group(0)
+		hold := make(chan struct{})
+		c.fsms[l][0].mu.Lock()
+		c.fsms[l][0].hold = hold
+		c.fsms[l][0].mu.Unlock()
+		done := make(chan error, 100)
+		for range 10 {
+			g.Propose([]byte("held"), func(err error) { done <- err })
+			g.Verify(func(error) { done <- nil })
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		go func() {
+			time.Sleep(time.Minute) // longer than any patience
+			close(hold)
+		}()
+		n := c.nodes[l]
+		c.nodes[l] = nil
+		n.Shutdown(ctx)
+		for range 20 {
+			<-done
+		}
+		g.Propose([]byte("late"), func(err error) { done <- err })
+		if err := <-done; !errors.Is(err, ErrStopped) {
+			t.Errorf("after shutdown: %v", err)
+		}
+		time.Sleep(2 * time.Minute)
+	})
+}
