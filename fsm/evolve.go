@@ -353,6 +353,9 @@ func (e *evolver) commit() {
 
 // hash is the hash of a record, never 0, which stands for no record.
 func (e *evolver) hash(r record.Record) (uint64, error) {
+	if e.buf == nil {
+		e.buf = make([]byte, 0, 512) // enough for most records
+	}
 	b, err := record.AppendRecord(e.buf[:0], r)
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"sync"
 )
 
 // MaxEntrySize is the largest encoded entry in bytes.
@@ -157,12 +158,19 @@ func EncodeEntry(dst []byte, entry Entry) []byte {
 // MaxRecordSize is the largest size of one record.
 const MaxRecordSize = MaxEntrySize - headerSize
 
+// scratch holds buffers for records that are encoded only to be measured.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
 // Size is the size in bytes that a record takes in an entry; 0 when it cannot be encoded.
 func Size(r Record) int {
-	var room [1 << 10]byte
-	b, err := AppendRecord(room[:0], r)
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	b, err := AppendRecord((*buf)[:0], r)
 	if err != nil {
 		return 0
+	}
+	if cap(b) <= 64<<10 { // a rare large one is not worth keeping
+		*buf = b
 	}
 	return len(b)
 }
