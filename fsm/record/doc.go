@@ -1,6 +1,6 @@
 // Package record owns the record types of the replicated log and their codecs: Kafka's StreamsGroup* records
 // (byte-compatible, semantics of StreamsGroup*.json in kafka group-coordinator 4.4), the project's own record types,
-// and the envelope of a log entry.
+// and the envelope of a log entry. Records of other types, such as 18 of early drafts, are skipped when they are read.
 //
 // Own record types, never reused:
 //
