@@ -44,8 +44,8 @@ type Decision struct {
 	Records []record.Record
 	// Reply is meaningful for heartbeats and leaves only.
 	Reply HeartbeatResponse
-	// Soft is applied with [Soft.Apply] in the order of the decisions; that may be done at once, since soft state
-	// ends with the leadership and is never rolled back.
+	// Soft is applied with [Soft.Apply] before the next decision of the group is made. It need not wait for the
+	// commit: soft state ends with the leadership and is never rolled back.
 	Soft    SoftChange
 	Effects []Effect
 	// Cause says why the group epoch was raised; its Kinds are 0 when it was not.

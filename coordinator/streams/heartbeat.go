@@ -37,7 +37,9 @@ type heartbeat struct {
 	// The member as it was (or as a default member), and what becomes of it.
 	groupID  string
 	memberID string
-	known    bool                      // the group has the member
+	known    bool        // the group has the member
+	entry    *SoftMember // nil where not looked up or not there
+	hard     *fsm.Member
 	oldMeta  *record.MemberMetadata    // before the request
 	meta     *record.MemberMetadata    // with the request's fields
 	current  *record.CurrentAssignment // before reconciliation
@@ -83,7 +85,10 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if err != nil {
 		return err
 	}
-	d.Soft.Member = h.memberID
+	d.Soft.Member, d.Soft.entry = h.memberID, h.entry
+	if d.Records == nil {
+		d.Soft.seen, d.Soft.seenGroup = h.hard, h.group
+	}
 	d.Soft.SessionDeadline = h.env.Now + int64(h.env.Settings.SessionTimeoutMs)
 	if h.req.ShutdownApplication {
 		d.Soft.Shutdown = h.memberID

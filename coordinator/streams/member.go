@@ -40,8 +40,12 @@ func (h *heartbeat) findMember(d *Decision) *coordinator.Error {
 }
 
 func (h *heartbeat) member(id string) *fsm.Member {
-	if h.group == nil {
-		return nil
+	if h.group == nil || h.soft == nil {
+		return memberOf(h.group, id)
+	}
+	h.entry = h.soft.Members[id]
+	if e := h.entry; e != nil && h.soft.seenGroup == h.group && e.seenIn == h.soft.generation {
+		return e.seen
 	}
 	return h.group.Member(id)
 }
@@ -54,7 +58,7 @@ func (h *heartbeat) setMember(m *fsm.Member) {
 		h.causes |= CauseJoin
 		return
 	}
-	h.memberID, h.known, h.target = m.ID, true, m.Target
+	h.memberID, h.known, h.target, h.hard = m.ID, true, m.Target, m
 }
 
 func unknownMember(member, group string) *coordinator.Error {

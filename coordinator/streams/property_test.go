@@ -26,6 +26,7 @@ type simClient struct {
 	goal                  topology.Assignment // what it was told last
 	running               topology.Assignment // what it runs
 	report                bool                // the next heartbeat carries the tasks
+	lost                  bool                // the last response was lost
 	incarnation           int
 }
 
@@ -50,7 +51,7 @@ func (c *simClient) told(r *HeartbeatResponse) error {
 	if r.Err != nil {
 		switch r.Err.Code {
 		case coordinator.UnknownMemberID, coordinator.FencedMemberEpoch:
-			c.epoch, c.goal, c.running, c.report = JoinEpoch, topology.Assignment{}, topology.Assignment{}, false
+			c.epoch, c.goal, c.running, c.report, c.lost = JoinEpoch, topology.Assignment{}, topology.Assignment{}, false, false
 			return nil
 		}
 		return fmt.Errorf("client %s would die of %v", c.id, r.Err)
@@ -61,16 +62,17 @@ func (c *simClient) told(r *HeartbeatResponse) error {
 	if (r.Active == nil) != (r.Standby == nil) || (r.Active == nil) != (r.Warmup == nil) || r.Status == nil {
 		return fmt.Errorf("client %s got a mixed response %+v", c.id, r)
 	}
-	c.epoch, c.endpointEpoch, c.report = r.MemberEpoch, r.EndpointEpoch, false
+	c.epoch, c.endpointEpoch, c.report, c.lost = r.MemberEpoch, r.EndpointEpoch, false, false
 	if r.Active != nil {
 		c.goal = topology.Assignment{Active: r.Active, Standby: r.Standby, Warmup: r.Warmup}
 	}
 	return nil
 }
 
-// apply makes the client run what it was told, and report it.
+// apply makes the client run what it was told, and report it. A report that may have arrived is final: what it lacks is
+// not started before the next answer (see reconciler.step).
 func (c *simClient) apply() {
-	if !c.running.SameTasks(c.goal) {
+	if !c.lost && !c.running.SameTasks(c.goal) {
 		c.running, c.report = c.goal, true
 	}
 }
@@ -167,12 +169,14 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 		"loseResponse": wrap(func() {
 			c := s.pick(true)
 			s.send(c.request())
-			c.report = true
+			c.report, c.lost = true, true
 		}),
 		"loseRequest": wrap(func() { s.pick(true).report = true }),
 		"delayRequest": wrap(func() {
+			// Without a report of tasks: replay of an old report is a release that the protocol cannot tell from a new
+			// one, and TCP keeps a client's requests in order.
 			c := s.pick(true)
-			if c.epoch > 0 && len(s.late) < 3 {
+			if c.epoch > 0 && !c.report && len(s.late) < 3 {
 				s.late = append(s.late, c.request())
 				c.report = true
 			}

@@ -58,6 +58,10 @@ func (r *reconciler) released(tasks topology.Assignment) bool {
 }
 
 // step computes the next assignment; epoch is the member epoch that stays while tasks are to be revoked.
+//
+// As in Kafka, tasks that the report lacks are taken away at once: asking for a release that the member has nothing to
+// do for would never be answered. The report must therefore be final: a client must not start a task that it was given
+// before and did not report, until it is told again.
 func (r *reconciler) step(epoch int32) *record.CurrentAssignment {
 	had, goal := r.current.Assigned, r.goal
 	kept := intersect(had, goal)

@@ -34,6 +34,10 @@ type Soft struct {
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
+	// seenGroup is the group in which members were looked up last, and generation counts such groups: entries of the
+	// generation know their member's hard state without a look into the group.
+	seenGroup  *fsm.Group
+	generation uint64
 }
 
 // SoftMember is what only the leader knows of a member.
@@ -47,6 +51,9 @@ type SoftMember struct {
 	RebalanceEpoch    int32
 	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
 	TaskOffsets, TaskEndOffsets []TaskOffset
+
+	seen   *fsm.Member
+	seenIn uint64
 }
 
 // ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
@@ -91,6 +98,9 @@ type SoftChange struct {
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
+	entry          *SoftMember
+	seen           *fsm.Member
+	seenGroup      *fsm.Group
 }
 
 // RebalanceTimer is what happens to a rebalance timer.
@@ -139,7 +149,7 @@ func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
 	s.AssignmentDue = max(env.Now, targetTimestamp(g)+int64(env.Settings.AssignmentIntervalMs))
 }
 
-// Apply makes the change of a decision.
+// Apply makes the change of a decision. It comes before the next decision of the group.
 func (s *Soft) Apply(c *SoftChange) {
 	if c.Removed != "" {
 		delete(s.Members, c.Removed)
@@ -184,10 +194,20 @@ func timer(old, change int64) int64 {
 }
 
 func (s *Soft) applyMember(c *SoftChange) {
-	m := s.Members[c.Member]
+	m := c.entry
+	if m == nil {
+		m = s.Members[c.Member]
+	}
 	if m == nil {
 		m = &SoftMember{}
 		s.Members[c.Member] = m
+	}
+	if c.seen != nil {
+		if s.seenGroup != c.seenGroup {
+			s.seenGroup = c.seenGroup
+			s.generation++
+		}
+		m.seen, m.seenIn = c.seen, s.generation
 	}
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
