@@ -142,7 +142,7 @@ func (p patient) Write(b []byte) (int, error) {
 // relay is a walker over an answer that passes on whatever it walks over.
 type relay struct {
 	src  *bufio.Reader
-	from net.Conn // what src reads
+	from net.Conn // what src reads; nil: all goes through src and dst
 	dst  *bufio.Writer
 	to   net.Conn // what dst writes
 	left int
@@ -198,7 +198,7 @@ func (r *relay) skip(n int) {
 	}
 	r.left -= n
 	for n > 0 && r.err == nil {
-		if r.src.Buffered() == 0 && n >= spliceSize {
+		if r.src.Buffered() == 0 && n >= spliceSize && r.from != nil {
 			r.splice(n)
 			return
 		}

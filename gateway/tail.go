@@ -15,9 +15,9 @@ const (
 	hiddenTag = 127
 )
 
-// hasTail says whether answers of this API end in NodeEndpoints.
+// hasTail says whether answers of this API end in tagged fields, among which NodeEndpoints may be.
 func hasTail(key, version int16) bool {
-	return key == protocol.KeyProduce && version >= 10 || key == protocol.KeyFetch && version >= 16
+	return key == protocol.KeyProduce && version >= 9 || key == protocol.KeyFetch && version >= 12
 }
 
 // produceAcks reads the acknowledgements that a Produce request asks for; ok is false when the bytes do not reach there.
