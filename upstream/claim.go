@@ -82,13 +82,22 @@ func (o *Offsets) do(ctx context.Context, g *group, term uint64, state claimStat
 	p := ops[0]
 	switch p.kind {
 	case opClaim:
+		o.mu.Lock()
+		g.leaveAt = time.Time{}
+		o.mu.Unlock()
 		p.done(o.join(ctx, g, term, false))
 	case opReclaim:
 		if state == lost {
 			o.rejoin(ctx, g, term)
 		}
 	case opRelease:
-		p.done(o.leave(ctx, g, term))
+		if !o.linger(g) {
+			_ = o.leave(ctx, g, term)
+		}
+	case opLeave:
+		if o.mayLeave(g) {
+			_ = o.leave(ctx, g, term)
+		}
 	case opCommit:
 		o.commitAll(ctx, g, term, ops)
 	case opDelete:
@@ -300,6 +309,26 @@ func (c *Client) checkGroup(group string, code int16) error {
 		c.coordinators.forget(group)
 	}
 	return kerr.ErrorForCode(code)
+}
+
+// linger plans to leave later, if the claim stands and shall outlive its release.
+func (o *Offsets) linger(g *group) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.cfg.Linger <= 0 || g.claim.state != held {
+		return false
+	}
+	g.leaveAt = time.Now().Add(o.cfg.Linger)
+	return true
+}
+
+// mayLeave reports whether the group was not claimed again since its release.
+func (o *Offsets) mayLeave(g *group) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	due := !g.leaveAt.IsZero()
+	g.leaveAt = time.Time{}
+	return due
 }
 
 // leave gives the claim up; without one, what a former holder left behind is removed. It fails with ErrFenced when

@@ -27,6 +27,10 @@ type OffsetsConfig struct {
 	Verify func(group string, done func(error))
 	// Session is the session time-out of the claims; 60 s by default, halved down to 6 s while the upstream refuses it.
 	Session time.Duration
+	// Linger is how long a released claim is still held, to within a quarter of the session. A group that gets members
+	// again meanwhile is claimed at once, while a first join waits for the broker's group.initial.rebalance.delay.ms
+	// (3 s by default). During that time tools that talk to the upstream itself see a member. 0, the default: not at all.
+	Linger time.Duration
 	// Deadline is how long a commit, fetch or delete may take before it is answered with COORDINATOR_NOT_AVAILABLE (or
 	// COORDINATOR_LOAD_IN_PROGRESS while the group is being claimed); 5 s by default.
 	Deadline time.Duration
@@ -80,6 +84,8 @@ type group struct {
 	claim  claim
 	// joining says that a claim is being made.
 	joining bool
+	// leaveAt is when a released claim shall be left; zero while it is wanted.
+	leaveAt time.Time
 	// retries counts commits that failed in a row, for the back-off.
 	retries int
 	// takenAt is when another process was last seen to hold the claim.
@@ -111,6 +117,7 @@ const (
 	opClaim opKind = iota
 	opReclaim
 	opRelease
+	opLeave // what is left of an opRelease after the linger
 	opCommit
 	opDelete
 	opDeleteGroup
@@ -162,7 +169,7 @@ func (o *Offsets) Claim(group string, done func(error)) {
 // Release leaves the upstream's group, after the commits that were asked for before. The group's offsets stay, and
 // commits are memberless from then on. Releasing a group that is not claimed removes what a former holder left behind.
 func (o *Offsets) Release(group string) {
-	o.enqueue(group, &op{kind: opRelease, done: func(error) {}})
+	o.enqueue(group, &op{kind: opRelease})
 }
 
 // Forget drops the claim without leaving, because the shard is led elsewhere now. Commits that wait are answered with
@@ -186,6 +193,7 @@ func (o *Offsets) reset(g *group) []*op {
 	ops := g.queue
 	g.queue = nil
 	g.term++
+	g.leaveAt = time.Time{}
 	o.setClaim(g, claim{})
 	if g.cancel != nil {
 		g.cancel()

@@ -27,13 +27,18 @@ func (w *world) producer(id string) *producer {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(cl.Close)
+	return initProducer(w.t, cl, id)
+}
+
+func initProducer(t *testing.T, cl *kgo.Client, id string) *producer {
+	t.Helper()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &id, 60_000
 	resp, err := req.RequestWith(context.Background(), cl)
 	if err != nil || resp.ErrorCode != 0 {
-		w.t.Fatalf("init producer: %v %v", err, resp)
+		t.Fatalf("init producer: %v %v", err, resp)
 	}
-	return &producer{w.t, cl, offsets.Transaction{ID: id, ProducerID: resp.ProducerID, ProducerEpoch: resp.ProducerEpoch}}
+	return &producer{t, cl, offsets.Transaction{ID: id, ProducerID: resp.ProducerID, ProducerEpoch: resp.ProducerEpoch}}
 }
 
 func (p *producer) addOffsets(group string) {
