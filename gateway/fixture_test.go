@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -43,6 +44,7 @@ type world struct {
 	image   *fakeImage
 	moved   chan struct{} // Cluster.Changed
 	calls   []any
+	clients map[any]coordinator.Client
 	later   bool // shards answer on goroutines of their own
 }
 
@@ -69,7 +71,7 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 	t.Helper()
 	w := &world{
 		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), held: map[string]*fakeGroup{},
-		blind: map[int32]bool{}, moved: make(chan struct{}),
+		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{},
 	}
 	if wc.brokers > 0 {
 		kafka, err := kfake.NewCluster(kfake.NumBrokers(wc.brokers), kfake.SeedTopics(3, wc.topics...), kfake.DefaultNumPartitions(3))
@@ -106,6 +108,9 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 			Network: Network{
 				Hops: hops[n.id],
 				DialPeer: func(ctx context.Context, node int32) (net.Conn, error) {
+					if hops[node] == nil {
+						return nil, errors.New("no such node")
+					}
 					var d net.Dialer
 					return d.DialContext(ctx, "tcp", hops[node].Addr().String())
 				},
@@ -252,7 +257,10 @@ func (f fakeCoords) Submit(s uint32, call *shard.Call) {
 
 func (f fakeCoords) answer(s uint32, call *shard.Call) {
 	f.w.mu.Lock()
-	f.w.calls = append(f.w.calls, call.Request)
+	if _, ok := call.Request.(*streams.HeartbeatRequest); !ok {
+		f.w.calls = append(f.w.calls, call.Request)
+		f.w.clients[call.Request] = *call.Client
+	}
 	if f.w.leaders[s] != f.self {
 		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator}
 	} else {
