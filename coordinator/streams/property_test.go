@@ -26,7 +26,6 @@ type simClient struct {
 	goal                  topology.Assignment // what it was told last
 	running               topology.Assignment // what it runs
 	report                bool                // the next heartbeat carries the tasks
-	lost                  bool                // the last response was lost
 	incarnation           int
 }
 
@@ -41,6 +40,8 @@ func (c *simClient) request() *HeartbeatRequest {
 		req.ClientTags = []record.KeyValue{}
 		req.Active, req.Standby, req.Warmup = topology.Tasks{}, topology.Tasks{}, topology.Tasks{}
 	} else if c.report {
+		// A report is final: what it lacks is not started before it is told again (see reconciler.step).
+		c.goal = c.running
 		req.Active, req.Standby, req.Warmup = c.running.Active.NonNil(), c.running.Standby.NonNil(), c.running.Warmup.NonNil()
 	}
 	return req
@@ -51,7 +52,7 @@ func (c *simClient) told(r *HeartbeatResponse) error {
 	if r.Err != nil {
 		switch r.Err.Code {
 		case coordinator.UnknownMemberID, coordinator.FencedMemberEpoch:
-			c.epoch, c.goal, c.running, c.report, c.lost = JoinEpoch, topology.Assignment{}, topology.Assignment{}, false, false
+			c.epoch, c.goal, c.running, c.report = JoinEpoch, topology.Assignment{}, topology.Assignment{}, false
 			return nil
 		}
 		return fmt.Errorf("client %s would die of %v", c.id, r.Err)
@@ -62,17 +63,16 @@ func (c *simClient) told(r *HeartbeatResponse) error {
 	if (r.Active == nil) != (r.Standby == nil) || (r.Active == nil) != (r.Warmup == nil) || r.Status == nil {
 		return fmt.Errorf("client %s got a mixed response %+v", c.id, r)
 	}
-	c.epoch, c.endpointEpoch, c.report, c.lost = r.MemberEpoch, r.EndpointEpoch, false, false
+	c.epoch, c.endpointEpoch, c.report = r.MemberEpoch, r.EndpointEpoch, false
 	if r.Active != nil {
 		c.goal = topology.Assignment{Active: r.Active, Standby: r.Standby, Warmup: r.Warmup}
 	}
 	return nil
 }
 
-// apply makes the client run what it was told, and report it. A report that may have arrived is final: what it lacks is
-// not started before the next answer (see reconciler.step).
+// apply makes the client run what it was told, and report it.
 func (c *simClient) apply() {
-	if !c.lost && !c.running.SameTasks(c.goal) {
+	if !c.running.SameTasks(c.goal) {
 		c.running, c.report = c.goal, true
 	}
 }
@@ -169,7 +169,7 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 		"loseResponse": wrap(func() {
 			c := s.pick(true)
 			s.send(c.request())
-			c.report, c.lost = true, true
+			c.report = true
 		}),
 		"loseRequest": wrap(func() { s.pick(true).report = true }),
 		"delayRequest": wrap(func() {

@@ -18,6 +18,9 @@ func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 		// Only a group of which the log lost the topology: its members bring it back when they join anew.
 		return unknownMember(h.memberID, h.groupID)
 	case h.topology == nil:
+		if err := validateTopology(sent); err != nil {
+			return err // what is stored must be sound, whoever called
+		}
 		value := &record.Topology{Topology: *sent.Clone()}
 		h.topology = &value.Topology
 		h.causes |= CauseTopology
