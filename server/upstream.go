@@ -26,16 +26,9 @@ func UseUpstream(parts *Parts, o UpstreamOptions) (closed func(), err error) {
 	}
 	parts.Topics = client
 	parts.NewStore = func(verify func(string, func(error))) Store {
-		return upstreamStore{upstream.NewOffsets(upstream.OffsetsConfig{
+		return upstream.NewOffsets(upstream.OffsetsConfig{
 			Client: client, Logger: o.Logger, Rand: mathrand.Float64, Verify: verify,
-		})}
+		})
 	}
 	return client.Close, nil
-}
-
-type upstreamStore struct{ *upstream.Offsets }
-
-func (s upstreamStore) Release(group string, done func(error)) {
-	s.Offsets.Release(group)
-	done(nil)
 }

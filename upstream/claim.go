@@ -91,9 +91,11 @@ func (o *Offsets) do(ctx context.Context, g *group, term uint64, state claimStat
 			o.rejoin(ctx, g, term)
 		}
 	case opRelease:
+		var err error
 		if !o.linger(g) {
-			_ = o.leave(ctx, g, term)
+			err = o.leave(ctx, g, term)
 		}
+		p.done(err)
 	case opLeave:
 		if o.mayLeave(g) {
 			_ = o.leave(ctx, g, term)

@@ -66,7 +66,7 @@ func TestRealKafka(t *testing.T) {
 	timed("take-over", func() { w.mustClaim(next, group) })
 	expect("fenced", w.commit(old, commitReq(group, 1, 5)), coordinator.NotCoordinator)
 	expect("new holder", w.commit(next, commitReq(group, 1, 11)), 0)
-	old.Release(group)
+	old.Release(group, func(error) {})
 
 	for _, version := range []int16{4, 5} {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(address))
@@ -126,7 +126,7 @@ func TestRealKafka(t *testing.T) {
 		}
 	})
 	timed("commit after delete", func() { expect("commit after delete", w.commit(next, commitReq(group, 1, 12)), 0) })
-	next.Release(group)
+	next.Release(group, func(error) {})
 	expect("memberless", w.commit(next, commitReq(group, -1, 3)), 0)
 
 	w.mustClaim(old, group)

@@ -129,7 +129,7 @@ type op struct {
 	deadline time.Time // zero: none
 	evicted  int       // how often a former holder was removed for this commit
 
-	done     func(error) // claim, deleteGroup
+	done     func(error) // claim, release, deleteGroup
 	commit   *offsets.CommitRequest
 	commited func(*offsets.CommitResponse)
 	delete   *offsets.DeleteRequest
@@ -168,8 +168,9 @@ func (o *Offsets) Claim(group string, done func(error)) {
 
 // Release leaves the upstream's group, after the commits that were asked for before. The group's offsets stay, and
 // commits are memberless from then on. Releasing a group that is not claimed removes what a former holder left behind.
-func (o *Offsets) Release(group string) {
-	o.enqueue(group, &op{kind: opRelease})
+// done gets nil once no earlier commit can arrive any more, else ErrDropped or why the upstream could not be told.
+func (o *Offsets) Release(group string, done func(error)) {
+	o.enqueue(group, &op{kind: opRelease, done: done})
 }
 
 // Forget drops the claim without leaving, because the shard is led elsewhere now. Commits that wait are answered with
@@ -262,7 +263,7 @@ func (p *op) fail(code coordinator.Code, err error) {
 		p.deleted(&offsets.DeleteResponse{Err: coordinator.Errorf(code, "the upstream is not available")})
 	case opDeleteGroup:
 		p.done(coordinator.Errorf(code, "the upstream is not available"))
-	case opClaim:
+	case opClaim, opRelease:
 		p.done(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestSecondClaimFencesFirst(t *testing.T) {
 		if code := w.commit(next, commitReq("g", 1, 11)); code != 0 {
 			t.Errorf("new holder: %d", code)
 		}
-		old.Release("g") // must not take the new holder's membership away
+		old.Release("g", func(error) {}) // must not take the new holder's membership away
 		synctest.Wait()
 		time.Sleep(time.Minute)
 		if got := w.fetch(next, "g", false); got.Offset != 11 || !next.Claimed("g") || old.Claimed("g") {
@@ -117,7 +117,7 @@ func TestReleaseLeavesGroupEmpty(t *testing.T) {
 		if code := w.commit(o, commitReq("other", 1, 1)); code != coordinator.CoordinatorLoadInProgress {
 			t.Errorf("a member's commit without a claim: %d", code)
 		}
-		o.Release("g")
+		o.Release("g", func(error) {})
 		if code := w.commit(o, commitReq("g", -1, 3)); code != 0 {
 			t.Errorf("memberless commit by the node: %d", code)
 		}
@@ -152,7 +152,7 @@ func TestLostMembershipIsMadeAnew(t *testing.T) {
 		o, admin := w.node(), w.node()
 		w.mustClaim(o, "g")
 		first := o.groups["g"].claim.memberID
-		admin.Release("g") // as if an operator removed the member
+		admin.Release("g", func(error) {}) // as if an operator removed the member
 		synctest.Wait()
 		if code := w.commit(o, commitReq("g", 1, 8)); code != 0 {
 			t.Errorf("commit after the loss: %d", code)
@@ -160,7 +160,7 @@ func TestLostMembershipIsMadeAnew(t *testing.T) {
 		if now := o.groups["g"].claim.memberID; now == first {
 			t.Error("not rejoined")
 		}
-		admin.Release("g")
+		admin.Release("g", func(error) {})
 		synctest.Wait()
 		second := o.groups["g"].claim.memberID
 		eventually(t, "heartbeat finds the loss", func() bool {
@@ -327,7 +327,7 @@ func TestLinger(t *testing.T) {
 		w := newWorld(t)
 		o, tool := w.node(func(c *OffsetsConfig) { c.Linger = time.Minute }), w.node()
 		w.mustClaim(o, "g")
-		o.Release("g")
+		o.Release("g", func(error) {})
 		time.Sleep(30 * time.Second)
 		if code := w.commit(o, commitReq("g", -1, 3)); code != 0 || !o.Claimed("g") {
 			t.Errorf("commit while lingering: %d", code)
@@ -337,7 +337,7 @@ func TestLinger(t *testing.T) {
 		if code := w.commit(o, commitReq("g", 1, 4)); code != 0 || !o.Claimed("g") {
 			t.Errorf("commit after the group came back: %d", code)
 		}
-		o.Release("g")
+		o.Release("g", func(error) {})
 		time.Sleep(2 * time.Minute)
 		leaves := w.count(13)
 		if code := w.commit(tool, commitReq("g", -1, 5)); code != 0 || leaves() != 0 || o.Claimed("g") {

@@ -19,6 +19,7 @@ type batch struct {
 	rest    [][]record.Record // chunks that follow in entries of their own
 	bytes   int
 	groups  map[string]streams.GroupState // touched groups and their states before
+	order   []string                      // the touched groups, in the order of their first change
 	parked  []*Call
 	effects []groupEffects
 	causes  []Event
@@ -103,6 +104,7 @@ func (m *Machine) append(id string, records []record.Record) error {
 	b := m.openBatch()
 	if _, touched := b.groups[id]; !touched {
 		b.groups[id] = stateOf(m.working.Group(id))
+		b.order = append(b.order, id)
 	}
 	m.working = working
 	b.records = append(b.records, records...)
@@ -179,13 +181,15 @@ func (m *Machine) Committed(now int64, id uint64) {
 
 // settle tells everybody what was committed.
 func (m *Machine) settle(b *batch) {
-	for id, before := range b.groups {
+	for _, id := range b.order {
 		g := m.committed.Group(id)
-		if after := stateOf(g); after != before {
+		if before, after := b.groups[id], stateOf(g); after != before {
 			m.host.Observe(Event{Group: id, Before: before, After: after})
 		}
 		if g == nil {
 			m.dropGroup(id)
+		} else {
+			m.claimEarly(g)
 		}
 	}
 	for _, e := range b.causes {

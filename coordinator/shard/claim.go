@@ -20,12 +20,19 @@ const (
 
 // holdsGrants says that an earlier leader may still have commits of the group in flight: no task may move.
 func (m *Machine) holdsGrants(id string) bool {
-	g := m.working.Group(id)
-	if g == nil || !g.OffsetsClaimed {
-		return false
-	}
 	e := m.groups[id]
-	return e == nil || e.claim != claimHeld
+	return e != nil && e.inherited
+}
+
+// claimAfterMs is how long a group has members before its membership upstream is claimed without a commit asking for
+// it: a first join takes the upstream seconds (group.initial.rebalance.delay.ms), which a first commit need not wait.
+const claimAfterMs = 1000
+
+// claimEarly arms the claim of a group that has members and no claim.
+func (m *Machine) claimEarly(g *fsm.Group) {
+	if g.NumMembers() > 0 && !g.OffsetsClaimed && m.groupOf(g.ID).claim == claimNone {
+		m.timers.arm(timerKey{kind: timerClaim, group: g.ID}, m.now+claimAfterMs)
+	}
 }
 
 // resumeClaim takes the next step towards what the group needs: the membership while it has members, none without.
@@ -89,7 +96,7 @@ func (m *Machine) Claimed(now int64, id string, err error) {
 		m.retryClaim(id, e)
 		return
 	}
-	e.claim = claimHeld
+	e.claim, e.inherited = claimHeld, false
 	m.resumeClaim(id)
 }
 
@@ -104,7 +111,7 @@ func (m *Machine) Released(now int64, id string, err error) {
 		m.retryClaim(id, e)
 		return
 	}
-	e.claim = claimClearing
+	e.claim, e.inherited = claimClearing, false
 	m.submitInternal(claimRecord(id, nil))
 }
 

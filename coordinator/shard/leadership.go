@@ -25,8 +25,10 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 		}
 		m.timers.arm(timerKey{kind: timerGroup, group: g.ID}, e.soft.NextDeadline())
 		if g.OffsetsClaimed {
+			e.inherited = true
 			m.resumeClaim(g.ID)
 		}
+		m.claimEarly(g)
 	}
 }
 

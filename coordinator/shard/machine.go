@@ -216,6 +216,8 @@ type group struct {
 	soft *streams.Soft
 	// claim is how far the takeover of the membership upstream is.
 	claim claimState
+	// inherited says that an earlier leader claimed the membership and this one has not taken it over yet.
+	inherited bool
 	// waiting are calls that wait until the membership upstream is held, or ended.
 	waiting []*Call
 	// commits counts the commits under way by member id; blocked are calls that wait for them.

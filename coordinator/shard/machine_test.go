@@ -435,6 +435,30 @@ func TestNewLeaderTakesTheMembershipOverBeforeTasksMove(t *testing.T) {
 	}
 }
 
+func TestClaimIsMadeBeforeTheFirstCommitAndHoldsNothingBack(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.now += claimAfterMs
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if !slices.Equal(r.claims, []string{"g"}) {
+		t.Fatalf("claims %v", r.claims)
+	}
+	r.freshProof()
+	b := r.joined("g", "b")
+	c, _ := r.send(beat("g", "a", h.MemberEpoch))
+	r.commitAll()
+	r.send(report("g", "a", h.MemberEpoch, c.Heartbeat.Active))
+	r.commitAll()
+	d, _ := r.send(report("g", "b", b.MemberEpoch, nil))
+	r.commitAll()
+	if d.Heartbeat.Active.Len() != 2 {
+		t.Fatalf("the claim of this leader held a task back: %+v", d.Heartbeat)
+	}
+}
+
 func TestDeleteGroup(t *testing.T) {
 	r := newRig(t)
 	r.joined("g", "a")
