@@ -182,6 +182,9 @@ func cpuTicks(b *testing.B, pid int) int {
 }
 
 func TestSteadyHeartbeatsAllocateNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools at random")
+	}
 	for _, foreign := range []bool{false, true} {
 		g := echoGateway(t, foreign, nil)
 		nc, err := net.Dial("tcp", g.Addr().String())

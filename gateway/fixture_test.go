@@ -312,6 +312,10 @@ func (w *world) decide(call *shard.Call) {
 		call.Response = resp
 	case *offsets.FetchRequest:
 		resp := &offsets.FetchResponse{}
+		if w.held[r.GroupID] == nil {
+			call.Response = resp
+			return
+		}
 		for topic, partitions := range w.held[r.GroupID].offsets {
 			result := offsets.FetchTopicResult{Name: topic}
 			for p, o := range partitions {

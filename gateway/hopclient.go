@@ -32,6 +32,7 @@ type hopClient struct {
 	next    uint64
 	pending map[uint64]func([]byte, *coordinator.Error)
 	dead    bool
+	dial    func() (net.Conn, error)
 }
 
 func newHopClients(g *Gateway) *hopClients { return &hopClients{g: g, peers: map[int32]*hopClient{}} }
@@ -45,6 +46,11 @@ func (a *hopClients) peer(node int32) *hopClient {
 	h := a.peers[node]
 	if h == nil {
 		h = &hopClient{all: a, node: node, pending: map[uint64]func([]byte, *coordinator.Error){}}
+		h.dial = func() (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(a.g.ctx, dialTimeout)
+			defer cancel()
+			return a.g.net.DialPeer(ctx, node)
+		}
 		a.peers[node] = h
 		a.g.run(h.serve)
 	}
@@ -54,8 +60,12 @@ func (a *hopClients) peer(node int32) *hopClient {
 // request sends a request to a node. done is told once, on any goroutine: the answer, what the other side said instead,
 // or NOT_COORDINATOR when the node cannot be reached. It does not block; the payload is copied.
 func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, payload []byte, done func([]byte, *coordinator.Error)) {
+	if a.g.net.DialPeer == nil {
+		done(nil, unreachable)
+		return
+	}
 	h := a.peer(node)
-	if h == nil || a.g.net.DialPeer == nil {
+	if h == nil {
 		done(nil, unreachable)
 		return
 	}
@@ -104,12 +114,7 @@ func (h *hopClient) serve() {
 
 func (h *hopClient) receive() error {
 	g := h.all.g
-	if g.net.DialPeer == nil {
-		return errClosed
-	}
-	ctx, cancel := context.WithTimeout(g.ctx, dialTimeout)
-	nc, err := g.net.DialPeer(ctx, h.node)
-	cancel()
+	nc, err := h.dial()
 	if err != nil {
 		return err
 	}
