@@ -164,6 +164,7 @@ func TestMuxBearsFloods(t *testing.T) {
 		if waiting > maxPrefaces || b.dropped("flood") != len(open)-maxPrefaces {
 			t.Errorf("%d wait, counted %v", waiting, b.out)
 		}
+		synctest.Wait()
 		if n := strings.Count(b.log.String(), "\n"); n > 3 {
 			t.Errorf("%d log lines:\n%s", n, b.log.String())
 		}

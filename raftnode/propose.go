@@ -168,10 +168,11 @@ func (p *proposals) abandon() {
 	p.pending = nil
 	p.mu.Unlock()
 	for _, pr := range left {
-		if pr.err == nil {
-			pr.err = proposalError(raft.ErrRaftShutdown)
+		err := pr.err // run may be reading it
+		if err == nil {
+			err = proposalError(raft.ErrRaftShutdown)
 		}
-		pr.done(pr.err)
+		pr.done(err)
 	}
 }
 
