@@ -22,9 +22,26 @@ import (
 type muxBed struct {
 	*mux
 	net *vnet.Network
-	log bytes.Buffer
+	log lockedBuffer
 	mu  sync.Mutex
 	out map[string]int // dropped, by cause
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }
 
 func newMuxBed(t testing.TB) *muxBed {
