@@ -59,6 +59,9 @@ func (h *heartbeat) setMember(m *fsm.Member) {
 		return
 	}
 	h.memberID, h.known, h.target, h.hard = m.ID, true, m.Target, m
+	if h.entry == nil && h.soft != nil {
+		h.entry = h.soft.Members[m.ID]
+	}
 }
 
 func unknownMember(member, group string) *coordinator.Error {

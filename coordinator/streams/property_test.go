@@ -65,6 +65,8 @@ func (c *simClient) told(r *HeartbeatResponse) error {
 	}
 	c.epoch, c.endpointEpoch, c.report = r.MemberEpoch, r.EndpointEpoch, false
 	if r.Active != nil {
+		// Told again before it could apply: it answers even if there is nothing left to do.
+		c.report = !c.running.SameTasks(c.goal)
 		c.goal = topology.Assignment{Active: r.Active, Standby: r.Standby, Warmup: r.Warmup}
 	}
 	return nil
@@ -320,7 +322,7 @@ func (s *simulation) settle() {
 	s.pass(5000)
 	rounds := 0
 	for ; rounds < quietRounds && alive && !s.settled(); rounds++ {
-		s.pass(1000)
+		s.pass(int64(s.settings.HeartbeatIntervalMs))
 		s.round()
 		s.check()
 	}

@@ -52,6 +52,9 @@ type SoftMember struct {
 	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
 	TaskOffsets, TaskEndOffsets []TaskOffset
 
+	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover loses
+	// it; members report their tasks then.
+	toldAt int64
 	seen   *fsm.Member
 	seenIn uint64
 }
@@ -99,6 +102,7 @@ type SoftChange struct {
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
 	entry          *SoftMember
+	told           int64 // sets (> 0) or clears (< 0) toldAt
 	seen           *fsm.Member
 	seenGroup      *fsm.Group
 }
@@ -209,6 +213,7 @@ func (s *Soft) applyMember(c *SoftChange) {
 		}
 		m.seen, m.seenIn = c.seen, s.generation
 	}
+	m.toldAt = timer(m.toldAt, c.told)
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
 	}

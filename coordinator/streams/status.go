@@ -20,25 +20,36 @@ func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 	r.HeartbeatIntervalMs, r.TaskOffsetIntervalMs = s.HeartbeatIntervalMs, s.TaskOffsetIntervalMs
 	r.AcceptableRecoveryLag = s.AcceptableRecoveryLag
 	r.Status = h.status()
-	if h.tellTasks(next) {
+	acknowledged := h.reported() && h.req.Active.SameTasks(next.Assigned.Active) &&
+		h.req.Standby.SameTasks(next.Assigned.Standby) && h.req.Warmup.SameTasks(next.Assigned.Warmup)
+	tell := h.tellTasks(next, acknowledged)
+	switch {
+	case tell && !acknowledged:
+		d.Soft.told = h.env.Now
+	case acknowledged && h.entry != nil && h.entry.toldAt != 0:
+		d.Soft.told = -1
+	}
+	if tell {
 		a := &next.Assigned
 		r.Active, r.Standby, r.Warmup = a.Active.WithoutEpochs().NonNil(), a.Standby.NonNil(), a.Warmup.NonNil()
 	}
 	h.endpoints(d, next)
 }
 
-// tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them,
-// which it has not while it reports others or comes with the epoch before (a response was lost; Kafka would never
-// repeat it).
-func (h *heartbeat) tellTasks(next *record.CurrentAssignment) bool {
-	if h.joining() || h.req.MemberEpoch != h.current.MemberEpoch {
+// tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them.
+// It has not while it reports others, or comes with the epoch before (a response was lost; Kafka would never repeat
+// it), or has not acknowledged them within a heartbeat interval: a request that came late, over a connection that the
+// client gave up, may have changed them without the client's knowledge.
+func (h *heartbeat) tellTasks(next *record.CurrentAssignment, acknowledged bool) bool {
+	switch {
+	case h.joining() || h.req.MemberEpoch != h.current.MemberEpoch:
 		return true
-	}
-	if next != h.current && !next.Assigned.Equal(h.current.Assigned) {
+	case next != h.current && !next.Assigned.Equal(h.current.Assigned):
 		return true
+	case h.reported():
+		return !acknowledged
 	}
-	a := &next.Assigned
-	return h.reported() && !(h.req.Active.SameTasks(a.Active) && h.req.Standby.SameTasks(a.Standby) && h.req.Warmup.SameTasks(a.Warmup))
+	return h.entry != nil && h.entry.toldAt != 0 && h.env.Now-h.entry.toldAt >= int64(h.env.Settings.HeartbeatIntervalMs)
 }
 
 // status lists the group's conditions in Kafka's order.
