@@ -45,7 +45,8 @@ type world struct {
 	moved   chan struct{} // Cluster.Changed
 	calls   []any
 	clients map[any]coordinator.Client
-	later   bool // shards answer on goroutines of their own
+	later   bool           // shards answer on goroutines of their own
+	hangs   map[int32]bool // nodes whose shards answer nobody
 }
 
 type fakeGroup struct {
@@ -71,7 +72,7 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 	t.Helper()
 	w := &world{
 		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), held: map[string]*fakeGroup{},
-		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{},
+		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{},
 	}
 	if wc.brokers > 0 {
 		kafka, err := kfake.NewCluster(kfake.NumBrokers(wc.brokers), kfake.SeedTopics(3, wc.topics...), kfake.DefaultNumPartitions(3))
@@ -246,8 +247,11 @@ func (f fakeCoords) Groups() iter.Seq[GroupListing] {
 
 func (f fakeCoords) Submit(s uint32, call *shard.Call) {
 	f.w.mu.Lock()
-	later := f.w.later
+	later, hangs := f.w.later, f.w.hangs[f.self]
 	f.w.mu.Unlock()
+	if hangs {
+		return
+	}
 	if later {
 		go f.answer(s, call)
 		return

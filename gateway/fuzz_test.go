@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,9 @@ func nameGroups(v reflect.Value) {
 func FuzzClientPort(f *testing.F) {
 	for _, frame := range seedFrames() {
 		f.Add(frame)
+		f.Add(frame[:len(frame)*2/3])
+		cut := slices.Clone(frame[:len(frame)-1]) // and one that says itself that it is shorter than its layout
+		f.Add(protocol.EndFrame(cut, 0))
 	}
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 88, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})

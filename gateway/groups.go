@@ -10,8 +10,7 @@ import (
 	"github.com/coordd/coordd/protocol"
 )
 
-// noticeTTL is how long a connection takes the leader's word that a group is not ours, and how many such groups it
-// remembers.
+// How long a connection takes the leader's word that a group is not ours, and how many such groups it remembers.
 const (
 	foreignTTL = 2 * time.Second
 	maxForeign = 1000
@@ -151,11 +150,8 @@ func forgetsWhenMoved(groups ...string) rewriter {
 		resp := kmsg.ResponseForKey(h.Key)
 		resp.SetVersion(h.Version)
 		_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
-		if err != nil {
-			return nil, err
-		}
-		if err := resp.ReadFrom(body); err != nil {
-			return nil, err
+		if err != nil || resp.ReadFrom(body) != nil {
+			return answer, nil // the client may make more of it
 		}
 		if moved(resp) {
 			for _, g := range groups {

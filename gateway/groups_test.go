@@ -261,3 +261,47 @@ func TestCoorddNodesHaveNoConfigsLogDirsOrTransactions(t *testing.T) {
 		t.Errorf("%+v", r.Topics)
 	}
 }
+
+func TestARequestIsRepeatedAtTheNextLeader(t *testing.T) {
+	for _, how := range []string{"the node hangs", "the hop breaks"} {
+		t.Run(how, func(t *testing.T) {
+			w := newWorld(t, worldConfig{nodes: 3, brokers: 1, topics: []string{"in"}})
+			w.hold("ours")
+			w.lead(2)
+			w.hangs[2] = true
+			c, d := dialPort(t, w.nodes[0].addr()), dialPort(t, w.nodes[0].addr())
+			m, b := commit("ours", "in", [16]byte{}, 3), beat("ours", "m", 5)
+			m.Version = 8
+			c.send(c.encode(m))
+			d.send(d.encode(b))
+			hop := w.nodes[0].g.hops
+			eventually(t, "nothing is sent to the leader", func() bool {
+				hop.mu.Lock()
+				h := hop.peers[2]
+				hop.mu.Unlock()
+				if h == nil {
+					return false
+				}
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return h.nc != nil && len(h.pending) == 2
+			})
+			if how == "the hop breaks" {
+				w.mu.Lock()
+				w.hangs[2] = false
+				w.mu.Unlock()
+				hop.mu.Lock()
+				hop.peers[2].nc.Close()
+				hop.mu.Unlock()
+			} else {
+				w.lead(3)
+			}
+			if r, err := c.receive(m, c.corr); err != nil || r.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode != 0 {
+				t.Errorf("%+v %v", r, err)
+			}
+			if r, err := d.receive(b, d.corr); err != nil || r.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode != 0 {
+				t.Errorf("%+v %v", r, err)
+			}
+		})
+	}
+}

@@ -80,7 +80,8 @@ func TestAFrameGrowsWithItsBytes(t *testing.T) {
 
 func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 	g := echoGateway(t, false, nil)
-	const n = 300
+	const n = 500
+	before := heap()
 	clients := make([]*wire, n)
 	for i := range clients {
 		clients[i] = dialPort(t, g.Addr().String())
@@ -106,6 +107,12 @@ func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 	}
 	if idle != n {
 		t.Errorf("%d of %d", idle, n)
+	}
+	runtime.GC() // twice: pools keep one generation
+	if each := (int64(heap()) - int64(before)) / n; each > 12<<10 {
+		t.Errorf("%d bytes for each idle connection", each)
+	} else {
+		t.Logf("%d bytes for each idle connection, the client's end included", each)
 	}
 }
 

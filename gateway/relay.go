@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -66,6 +67,10 @@ func (c *conn) relayFrame(size int) error {
 		n, err := io.CopyN(u.nc, c.nc, min(rest, relayStep))
 		rest -= n
 		c.activity.Add(1)
+		if errors.Is(err, errDeadline) {
+			c.nc.SetReadDeadline(noDeadline) // the sweeper asked for a look at the socket
+			err = nil
+		}
 		if err != nil {
 			return err
 		}

@@ -99,6 +99,7 @@ func (s *slot) recycle() {
 		s.buf.unpin()
 	}
 	s.c, s.next, s.frame, s.buf = nil, nil, nil, nil
+	s.beat.Topology, s.beat.ClientTags = nil, nil
 	s.call.Client, s.call.Response, s.call.Err = nil, nil, nil
 	s.call.Heartbeat = streams.HeartbeatResponse{}
 	if cap(s.out) > 4<<10 {

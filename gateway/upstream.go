@@ -21,7 +21,7 @@ const (
 	dialTimeout  = 5 * time.Second
 	askTimeout   = 30 * time.Second
 	maxUpstream  = 1 << 30 // bytes of one answer of an upstream
-	upstreamRead = 16 << 10
+	upstreamRead = 4 << 10 // buffer of a connection to an upstream; what is larger is read past it
 )
 
 var errUpstream = errors.New("upstream connection lost")
@@ -324,7 +324,7 @@ func (u *upstream) take(e *expected, size int) error {
 // readGrowing reads n bytes behind dst[:0], taking memory only as they come.
 func readGrowing(r io.Reader, dst []byte, n int) ([]byte, error) {
 	for len(dst) < n {
-		step := min(n-len(dst), max(len(dst), upstreamRead))
+		step := min(n-len(dst), max(len(dst), readBufSize))
 		start := len(dst)
 		if cap(dst)-start < step {
 			grown := make([]byte, start, start+step)
