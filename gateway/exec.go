@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/coordd/coordd/coordinator"
@@ -233,6 +234,7 @@ func (g *Gateway) executeHolds(client *coordinator.Client, group string, done fu
 		}
 		return []byte{0}
 	}}
+	group = strings.Clone(group) // an attempt may be given up while the shard still looks at it
 	e.call = shard.Call{Client: client, Request: &shard.HoldsRequest{GroupID: group}, Done: e}
 	g.coords.Submit(g.coords.Shard(group), &e.call)
 }

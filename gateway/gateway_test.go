@@ -259,3 +259,59 @@ func TestClassicAndKIP848GroupsLiveUpstream(t *testing.T) {
 		t.Error("ours was not deleted")
 	}
 }
+
+func TestTransactionsPassThrough(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 3, brokers: 3, topics: []string{"in", "out"}})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := kgo.NewClient(kgo.SeedBrokers(w.nodes[0].addr()), kgo.DefaultProduceTopic("in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	const n = 50
+	for i := range n {
+		if err := p.ProduceSync(ctx, kgo.StringRecord(fmt.Sprint(i))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(w.nodes[1].addr()), kgo.TransactionalID("tx"),
+		kgo.ConsumerGroup("eos"), kgo.ConsumeTopics("in"), kgo.DefaultProduceTopic("out"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for moved := 0; moved < n; {
+		f := s.PollFetches(ctx)
+		if err := f.Err0(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		f.EachRecord(func(r *kgo.Record) { s.Produce(ctx, kgo.StringRecord(string(r.Value)), nil) })
+		committed, err := s.End(ctx, kgo.TryCommit)
+		if err != nil || !committed {
+			t.Fatal(committed, err)
+		}
+		moved += f.NumRecords()
+	}
+	ends, err := w.admin.ListCommittedOffsets(ctx, "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out int64
+	ends.Each(func(o kadm.ListedOffset) { out += o.Offset })
+	if out < n { // and the markers
+		t.Errorf("%d records in out", out)
+	}
+	offsets, err := w.admin.FetchOffsets(ctx, "eos")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum int64
+	offsets.Offsets().Each(func(o kadm.Offset) { sum += o.At })
+	if sum != n {
+		t.Errorf("offsets add up to %d", sum)
+	}
+}
