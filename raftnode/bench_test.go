@@ -88,7 +88,7 @@ func BenchmarkProof(b *testing.B) {
 	g := servingGroup(nodes, 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, ok := g.Proof(); !ok {
+		if _, ok := g.Proof(g.serving.Load()); !ok {
 			b.Fatal("not proven")
 		}
 	}

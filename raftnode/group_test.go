@@ -232,7 +232,7 @@ func TestVerify(t *testing.T) {
 		}
 		g := c.nodes[l].Group(0)
 		for range 20 {
-			if at, ok := g.Proof(); !ok || time.Since(at) > 100*time.Millisecond {
+			if at, ok := g.Proof(g.serving.Load()); !ok || time.Since(at) > 100*time.Millisecond {
 				t.Errorf("proof is %v old, %v", time.Since(at), ok)
 			}
 			time.Sleep(11 * time.Millisecond)
@@ -240,7 +240,7 @@ func TestVerify(t *testing.T) {
 		c.net.Isolate(host(l))
 		cut := time.Now()
 		time.AfterFunc(100*time.Millisecond, func() {
-			if at, _ := g.Proof(); at.After(cut) {
+			if at, _ := g.Proof(g.serving.Load()); at.After(cut) {
 				t.Errorf("proven %v after the cut", at.Sub(cut))
 			}
 		})

@@ -93,15 +93,14 @@ func (g *Group) prove(in *instance) error {
 	return fmt.Errorf("%w: only old answers came", ErrNotLeader)
 }
 
-// Proof is when this node was last proven to lead in the term that the last [Elected] told, without asking anybody:
-// the heartbeats that are sent anyway prove it, and the proof counts from when they were sent. ok is false when the
-// node does not lead or is handing over. As long as the proof is younger than Timing.Heartbeat no other node can
+// Proof is when this node was last proven to lead in a term that [Elected] told, without asking anybody: the heartbeats
+// that are sent anyway prove it, and the proof counts from when they were sent. ok is false when the node does not lead
+// in that term or is handing over. As long as the proof is younger than Timing.Heartbeat no other node can
 // have been elected; use a shorter limit (Timing.Lease) to allow for clocks of unequal speed, and [Group.Verify] when
 // it is older.
-func (g *Group) Proof() (at time.Time, ok bool) {
+func (g *Group) Proof(term uint64) (at time.Time, ok bool) {
 	in := g.inst.Load()
-	term := g.serving.Load()
-	if in == nil || term == 0 || g.moving.Load() > 0 || in.raft.State() != raft.Leader || in.raft.CurrentTerm() != term {
+	if in == nil || term == 0 || g.serving.Load() != term || g.moving.Load() > 0 || in.raft.State() != raft.Leader || in.raft.CurrentTerm() != term {
 		return time.Time{}, false
 	}
 	proven := in.trans.proven()

@@ -10,6 +10,9 @@ func newClock() clock { return clock{time.Now()} }
 
 func (c clock) now() int64 { return c.start.UnixMilli() + time.Since(c.start).Milliseconds() }
 
+// at is a moment of the process on this clock.
+func (c clock) at(t time.Time) int64 { return c.start.UnixMilli() + t.Sub(c.start).Milliseconds() }
+
 // until is the time from now to a moment of this clock, at least zero.
 func (c clock) until(at int64) time.Duration {
 	return max(0, time.Duration(at-c.now())*time.Millisecond)

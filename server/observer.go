@@ -4,7 +4,6 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
 )
 
@@ -34,13 +33,11 @@ func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 
 func (o *observer) event(number uint32, e shard.Event) {
 	switch {
+	case e.Failed != nil:
+		o.log.Error("a decision failed", "group", e.Group, "error", e.Failed)
 	case e.Refused != nil:
 		o.errors.WithLabelValues(codeLabel(e.Refused.Code)).Inc()
-		level := hclog.Warn
-		if e.Refused.Code == coordinator.UnknownServerError {
-			level = hclog.Error
-		}
-		o.log.Log(level, "refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message)
+		o.log.Warn("refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message)
 	case e.Cause.Kinds != 0:
 		o.rebalances.Inc()
 		o.log.Info("new group epoch", "group", e.Group, "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),

@@ -156,6 +156,15 @@ func (r *runner) Propose(id uint64, entry record.Entry) {
 	})
 }
 
+// Proof implements shard.Host.
+func (r *runner) Proof(term uint64) int64 {
+	at, ok := r.group.Proof(term)
+	if !ok {
+		return 0
+	}
+	return r.node.clock.at(at)
+}
+
 // Verify implements shard.Host.
 func (r *runner) Verify(startedAt int64) {
 	r.group.Verify(func(err error) { r.post(input{kind: inputVerified, at: startedAt, ok: err == nil}) })

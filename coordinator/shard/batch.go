@@ -3,7 +3,6 @@ package shard
 import (
 	"strings"
 
-	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
@@ -67,8 +66,7 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 		return false
 	}
 	if err := m.append(t.group, d.Records); err != nil {
-		m.host.Observe(Event{Group: t.group, Refused: coordinator.Errorf(coordinator.UnknownServerError,
-			"A decision wrote records that replay refuses: %v", err)})
+		m.host.Observe(Event{Group: t.group, Failed: err})
 		if t.call != nil {
 			m.refuse(t.call, notAvailable)
 		}

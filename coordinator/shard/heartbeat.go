@@ -10,6 +10,10 @@ import (
 // heartbeat decides a heartbeat at once where nothing of its group is uncommitted, and answers at once where the
 // decision writes nothing: no Raft and no disk for nearly all heartbeats.
 func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
+	if err := streams.Validate(r); err != nil {
+		m.finishHeartbeat(c, r, &streams.Decision{Reply: streams.HeartbeatResponse{Err: err}})
+		return
+	}
 	if m.waits(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
@@ -36,7 +40,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		}
 		return
 	}
-	if d.Reply.Err == nil && soft != nil {
+	if soft != nil {
 		m.applySoft(r.GroupID, soft, &d.Soft)
 	}
 	m.finishHeartbeat(c, r, &d)
@@ -85,7 +89,7 @@ const freeMs = 5000
 
 // foreignChecked asks the upstream, before a join creates a group, whether the id is taken there.
 func (m *Machine) foreignChecked(c *Call, r *streams.HeartbeatRequest) bool {
-	if m.now < m.free[r.GroupID] || streams.Validate(r) != nil {
+	if m.now < m.free[r.GroupID] {
 		return true
 	}
 	calls, asked := m.foreign[r.GroupID]
@@ -144,6 +148,8 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 			m.host.CreateTopics(id, e.Topics)
 		case streams.GroupEmptied:
 			m.emptied(id)
+		case streams.AssignorFailed:
+			m.host.Observe(Event{Group: id, Failed: e.Err})
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 type Host interface {
 	// Propose hands an entry to the shard's log. The outcome is [Machine.Committed] or [Machine.ProposalFailed].
 	Propose(id uint64, entry record.Entry)
+	// Proof is when this node was last known to lead in the term (ms), without asking anybody; 0 when it is not known.
+	Proof(term uint64) int64
 	// Verify asks the other nodes whether this one still leads. The outcome is [Machine.Verified].
 	Verify(startedAt int64)
 	// Wake asks for [Machine.Tick] at the given time (ms); an earlier wish is replaced.
@@ -58,4 +60,6 @@ type Event struct {
 	// Refused is an error that was answered to a member.
 	Refused *coordinator.Error
 	Member  string
+	// Failed is trouble of coordd's own, such as an assignor that gave no assignment.
+	Failed error
 }

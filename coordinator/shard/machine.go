@@ -90,15 +90,21 @@ func (m *Machine) Submit(now int64, c *Call) {
 		m.refuse(c, notCoordinator)
 		return
 	}
-	if m.now-m.proofAt > m.options.LeaseMs {
+	if !m.proven() {
 		m.unproven = append(m.unproven, c)
 		m.prove()
 		return
 	}
-	if m.now-m.proofAt > m.options.LeaseMs/2 {
-		m.prove()
-	}
 	m.dispatch(c)
+}
+
+// proven says whether the last proof of leadership is fresh enough to answer from memory.
+func (m *Machine) proven() bool {
+	if m.now-m.proofAt <= m.options.LeaseMs/2 {
+		return true
+	}
+	m.proofAt = max(m.proofAt, m.host.Proof(m.term))
+	return m.now-m.proofAt <= m.options.LeaseMs
 }
 
 func (m *Machine) prove() {
@@ -122,7 +128,7 @@ func (m *Machine) Verified(now, startedAt int64, ok bool) {
 		switch {
 		case !ok || !m.leading:
 			m.refuse(c, notCoordinator)
-		case m.now-m.proofAt > m.options.LeaseMs:
+		case !m.proven():
 			m.unproven = append(m.unproven, c)
 		default:
 			m.dispatch(c)
