@@ -21,6 +21,7 @@ const (
 	beatEvery    = 20 * time.Millisecond // of the probe
 	answerWithin = 3 * time.Second       // a node may park a request this long while its shard has no leader
 	silenceLimit = time.Second           // median of the time from a kill to the first heartbeat answered
+	settleAfter  = 3 * time.Second       // for clients to meet all nodes again
 	groupsBack   = 20 * time.Second      // for all nodes killed and started again
 )
 
@@ -117,6 +118,7 @@ func (d *disturbed) run(t *testing.T) {
 		t.Errorf("median of %v is not below %v", median, silenceLimit)
 	}
 	d.killAll(t)
+	pause(t.Context(), settleAfter)
 	d.unchanged(t)
 	d.probe.stop(t)
 	delete(d.before, d.probe.group) // it has left

@@ -21,7 +21,12 @@ const partitions = 3
 
 func client(t *testing.T, bootstrap string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(strings.Split(bootstrap, ",")...), kgo.MetadataMinAge(100 * time.Millisecond)}, opts...)...)
+	base := []kgo.Opt{
+		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
+		kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.AlwaysRetryEOF(), // a node that is killed ends connections that were just made: no sign of missing credentials
+	}
+	cl, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +148,8 @@ func verify(t *testing.T, bootstrap, app, topology string, steps int, limit time
 		}
 	}
 	if err := check.Err(); err != nil {
-		t.Fatalf("output of %s is wrong: %v", app, err)
+		t.Errorf("output of %s is wrong: %v", app, err)
+		return
 	}
 	t.Logf("%s: %d steps of input gave %d output records, exact, complete %.1f s after the reader started", app, steps, check.Outputs(), complete.Seconds())
 }
