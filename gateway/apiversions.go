@@ -39,18 +39,15 @@ func (v *versionCache) get(broker int32) ([]protocol.VersionRange, *protocol.Fea
 		b = &brokerVersions{}
 		v.brokers[broker] = b
 	}
-	for !b.fresh {
-		if asking := b.asking; asking != nil {
-			v.mu.Unlock()
-			<-asking
-			v.mu.Lock()
-			break
-		}
+	if asking := b.asking; asking != nil {
+		v.mu.Unlock()
+		<-asking
+		v.mu.Lock()
+	} else if !b.fresh {
 		b.asking = make(chan struct{})
 		v.mu.Unlock()
 		v.ask(broker, b)
 		v.mu.Lock()
-		break
 	}
 	defer v.mu.Unlock()
 	if !b.known {
@@ -105,7 +102,7 @@ func (v *versionCache) ask(broker int32, b *brokerVersions) {
 	case err == nil:
 		v.g.run(func() { v.watch(nc, b) })
 	case nc != nil:
-		nc.Close()
+		_ = nc.Close()
 	}
 }
 
@@ -113,9 +110,9 @@ func (v *versionCache) ask(broker int32, b *brokerVersions) {
 func (v *versionCache) watch(nc net.Conn, b *brokerVersions) {
 	stop := closeWith(v.g.ctx, nc)
 	var one [1]byte
-	nc.Read(one[:])
+	_, _ = nc.Read(one[:])
 	stop()
-	nc.Close()
+	_ = nc.Close()
 	v.mu.Lock()
 	b.fresh = false
 	v.mu.Unlock()
@@ -130,7 +127,7 @@ func askVersions(nc net.Conn) ([]protocol.VersionRange, *protocol.Features, erro
 		req := kmsg.NewPtrApiVersionsRequest()
 		req.Version = version
 		req.ClientSoftwareName, req.ClientSoftwareVersion = "coordd", "1"
-		nc.SetDeadline(deadlineIn(dialTimeout))
+		_ = nc.SetDeadline(deadlineIn(dialTimeout))
 		h := protocol.Header{Key: protocol.KeyApiVersions, Version: version, ClientID: "coordd"}
 		if _, err := nc.Write(appendFrame(nil, h, req.AppendTo(nil))); err != nil {
 			return nil, nil, err
@@ -161,7 +158,7 @@ func askVersions(nc net.Conn) ([]protocol.VersionRange, *protocol.Features, erro
 		}
 		switch code {
 		case coordinator.None:
-			nc.SetDeadline(noDeadline)
+			_ = nc.SetDeadline(noDeadline)
 			return ranges, features, nil
 		case coordinator.UnsupportedVersion:
 			version = 0

@@ -97,7 +97,7 @@ func drive(t testing.TB, addr string, conns, depth, n int) {
 				t.Error(err)
 				return
 			}
-			defer nc.Close()
+			defer func() { _ = nc.Close() }()
 			frame := steadyFrame()
 			br := bufio.NewReaderSize(nc, 64<<10)
 			burst := []byte{}
@@ -115,7 +115,7 @@ func drive(t testing.TB, addr string, conns, depth, n int) {
 						t.Error(err)
 						return
 					}
-					br.Discard(4 + int(binary.BigEndian.Uint32(head)))
+					_, _ = br.Discard(4 + int(binary.BigEndian.Uint32(head)))
 				}
 			}
 		})
@@ -130,7 +130,7 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(serverEnv); mode != "" {
 		t := &testing.B{}
 		fmt.Println(echoGateway(t, mode == "foreign", nil).Addr())
-		io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	}
 	os.Exit(m.Run())
@@ -149,8 +149,8 @@ func BenchmarkHeartbeats(b *testing.B) {
 				if err := cmd.Start(); err != nil {
 					b.Fatal(err)
 				}
-				defer cmd.Wait()
-				defer stdin.Close()
+				defer func() { _ = cmd.Wait() }()
+				defer func() { _ = stdin.Close() }()
 				addr, err := bufio.NewReader(stdout).ReadString('\n')
 				if err != nil {
 					b.Fatal(err)
@@ -191,11 +191,11 @@ func TestSteadyHeartbeatsAllocateNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer nc.Close()
+		defer func() { _ = nc.Close() }()
 		frame := steadyFrame()
 		answer := make([]byte, 4<<10)
 		trip := func() {
-			nc.Write(frame)
+			_, _ = nc.Write(frame)
 			if _, err := nc.Read(answer); err != nil {
 				t.Fatal(err)
 			}

@@ -39,8 +39,7 @@ type conn struct {
 	home    int32 // the upstream broker for what any broker may answer; see homeBroker
 	ups     map[int32]*upstream
 	others  map[string]time.Time // groups that are not ours, by the leader's word
-	stray   int                  // heartbeats that came although another port is their coordinator's
-	nudged  bool
+	nudged  map[string]struct{}  // groups whose members were sent to their coordinator
 
 	mu         sync.Mutex
 	moved      sync.Cond // told when waiting > 0 and head, output or flushing changed
@@ -102,7 +101,7 @@ func (c *conn) serve() {
 		}
 		if err := c.raw.Read(c.onReadable); err != nil && c.readErr == nil {
 			if errors.Is(err, errDeadline) {
-				c.nc.SetReadDeadline(time.Time{}) // the sweeper asked for a look at the socket
+				_ = c.nc.SetReadDeadline(time.Time{}) // the sweeper asked for a look at the socket
 				continue
 			}
 			c.readErr = err
@@ -189,12 +188,12 @@ func (c *conn) write(b []byte) {
 	if n == len(b) {
 		return
 	}
-	c.nc.SetWriteDeadline(time.Now().Add(writePatience))
+	_ = c.nc.SetWriteDeadline(time.Now().Add(writePatience))
 	if _, err := c.nc.Write(b[n:]); err != nil {
 		c.close()
 		return
 	}
-	c.nc.SetWriteDeadline(time.Time{})
+	_ = c.nc.SetWriteDeadline(time.Time{})
 }
 
 // need is the size of the frame at the front with its length prefix, 0 when it is not known.
@@ -285,7 +284,7 @@ func (c *conn) close() {
 	}
 	c.moved.Broadcast()
 	c.mu.Unlock()
-	c.nc.Close()
+	_ = c.nc.Close()
 }
 
 // end is the reader's last act.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -145,10 +146,6 @@ func repairCreateTopics(_ *conn, h protocol.Header, answer []byte) ([]byte, erro
 	return protocol.AppendResponse(nil, h, resp), nil
 }
 
-// nudgeAfter is how many heartbeats a member may send to a port that is not its coordinator's before it is told to look
-// for its coordinator.
-const nudgeAfter = 3
-
 // heartbeat gives a StreamsGroupHeartbeat to the shard's leader, wherever it came to. Nothing is allocated on the way to
 // a shard of this node and back.
 func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
@@ -162,7 +159,7 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 	number := c.g.coords.Shard(s.beat.GroupID)
 	leader, ok := c.g.coords.Leader(number)
 	here := ok && leader == c.g.coords.Self()
-	if ok && c.astray(here, s.beat.MemberEpoch) {
+	if ok && c.astray(here, &s.beat) {
 		s.fail(notCoordinator)
 		return nil
 	}
@@ -174,14 +171,24 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 	return nil
 }
 
-// astray says, at most once for a connection, that a member keeps coming to a port other than its coordinator's.
-func (c *conn) astray(here bool, epoch int32) bool {
-	if c.nudged || epoch <= streams.JoinEpoch || here && c.port.broker == noBroker {
+// maxNudged is how many groups a connection remembers as sent to their coordinators; it sends no more there then.
+const maxNudged = 1000
+
+// astray says that a member stays at a port other than its coordinator's: at most once for a connection and group, for
+// whoever comes again is to be served. A join is served wherever it comes to: before it there may be no group, so that
+// FindCoordinator would name the same port.
+func (c *conn) astray(here bool, req *streams.HeartbeatRequest) bool {
+	if here && c.port.broker == noBroker || req.MemberEpoch <= streams.JoinEpoch {
 		return false
 	}
-	c.stray++
-	c.nudged = c.stray >= nudgeAfter
-	return c.nudged
+	if _, told := c.nudged[req.GroupID]; told || len(c.nudged) >= maxNudged {
+		return false
+	}
+	if c.nudged == nil {
+		c.nudged = map[string]struct{}{}
+	}
+	c.nudged[strings.Clone(req.GroupID)] = struct{}{}
+	return true
 }
 
 // rebeat has a heartbeat answered by the leader of its shard where that is not this node, or was not when it was tried.

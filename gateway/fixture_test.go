@@ -147,7 +147,7 @@ func freePorts(t testing.TB, n int) int32 {
 			open = append(open, ln)
 		}
 		for _, ln := range open {
-			ln.Close()
+			_ = ln.Close()
 		}
 		if len(open) == n {
 			return int32(base)
@@ -209,7 +209,7 @@ func (f fakeCoords) Self() int32 { return f.self }
 
 func (f fakeCoords) Shard(group string) uint32 {
 	h := fnv.New32a()
-	io.WriteString(h, group)
+	_, _ = io.WriteString(h, group)
 	return h.Sum32() % testShards
 }
 
@@ -409,8 +409,8 @@ func dialPort(t testing.TB, addr string) *wire {
 	for {
 		nc, err := net.Dial("tcp", addr)
 		if err == nil {
-			t.Cleanup(func() { nc.Close() })
-			nc.SetDeadline(time.Now().Add(30 * time.Second))
+			t.Cleanup(func() { _ = nc.Close() })
+			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 			return &wire{t: t, nc: nc}
 		}
 		if time.Now().After(deadline) {

@@ -71,10 +71,10 @@ func FuzzClientPort(f *testing.F) {
 		if !g.admit(c) {
 			t.Fatal("closed")
 		}
-		go io.Copy(io.Discard, ours)
-		ours.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		ours.Write(b)
-		ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		_ = ours.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_, _ = ours.Write(b)
+		_ = ours.Close()
 		select {
 		case <-c.done:
 		case <-time.After(10 * time.Second):
@@ -99,10 +99,10 @@ func FuzzHop(f *testing.F) {
 		ours, theirs := net.Pipe()
 		ended := make(chan struct{})
 		go func() { g.serveHop(theirs); close(ended) }()
-		go io.Copy(io.Discard, ours)
-		ours.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		ours.Write(b)
-		ours.Close()
+		go func() { _, _ = io.Copy(io.Discard, ours) }()
+		_ = ours.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_, _ = ours.Write(b)
+		_ = ours.Close()
 		<-ended
 
 		asking, peer := net.Pipe()
@@ -112,10 +112,10 @@ func FuzzHop(f *testing.F) {
 		told := make(chan struct{})
 		h.pending[1] = func([]byte, *coordinator.Error) { close(told) }
 		go h.serve()
-		go io.Copy(io.Discard, peer)
-		peer.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		peer.Write(b)
-		peer.Close()
+		go func() { _, _ = io.Copy(io.Discard, peer) }()
+		_ = peer.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_, _ = peer.Write(b)
+		_ = peer.Close()
 		<-told
 	})
 }

@@ -166,19 +166,19 @@ func (g *Gateway) Close() {
 	g.stop()
 	g.runMu.Unlock()
 	if g.node != nil {
-		g.node.ln.Close()
+		_ = g.node.ln.Close()
 	}
 	for _, p := range ports {
-		p.ln.Close()
+		_ = p.ln.Close()
 	}
 	if g.net.Hops != nil {
-		g.net.Hops.Close()
+		_ = g.net.Hops.Close()
 	}
 	for c := range conns {
 		c.close()
 	}
 	for nc := range hops {
-		nc.Close()
+		_ = nc.Close()
 	}
 	g.hops.close()
 	g.wg.Wait()
@@ -238,7 +238,7 @@ func (g *Gateway) openSlot(s Slot) error {
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()
-		ln.Close()
+		_ = ln.Close()
 		return nil
 	}
 	g.ports[s.K] = p
@@ -263,7 +263,7 @@ func (p *port) accept() {
 		}
 		c := newConn(p, nc)
 		if !p.g.admit(c) {
-			nc.Close()
+			_ = nc.Close()
 			return
 		}
 	}
@@ -338,7 +338,7 @@ func (c *conn) sweep(now time.Time) {
 	}
 	if !c.idle.looked && c.raw != nil {
 		c.idle.looked = true
-		c.nc.SetReadDeadline(time.Unix(1, 0))
+		_ = c.nc.SetReadDeadline(time.Unix(1, 0))
 	}
 	c.mu.Lock()
 	busy := c.inflight > 0

@@ -26,7 +26,7 @@ func TestHeartbeatsAreAnsweredInOrder(t *testing.T) {
 			for range n {
 				all = append(all, c.encode(req)...)
 			}
-			go c.nc.Write(all)
+			go func() { _, _ = c.nc.Write(all) }()
 			for i := range int32(n) {
 				resp, err := c.receive(req, first+i)
 				if err != nil {

@@ -26,7 +26,7 @@ func TestOwnGroupsAreServedOnEveryPort(t *testing.T) {
 	for _, n := range w.nodes { // node 1 leads: the others go by the hop
 		for _, addr := range []string{n.addr(), n.brokerAddr(0), n.brokerAddr(1)} {
 			c := dialPort(t, addr)
-			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 5), 1); r.ErrorCode != 0 || r.MemberEpoch != 5 {
+			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 0), 1); r.ErrorCode != 0 || r.MemberEpoch != 1 {
 				t.Errorf("%s: %+v", addr, r)
 			}
 			for v := int16(2); v <= 10; v++ {
@@ -137,7 +137,7 @@ func TestRequestsWaitForALeader(t *testing.T) {
 	w.lead(0)
 	c := dialPort(t, w.nodes[0].addr())
 	d := dialPort(t, w.nodes[0].addr())
-	b := beat("ours", "m", 5)
+	b := beat("ours", "m", 0)
 	c.send(c.encode(b))
 	m := commit("ours", "in", [16]byte{}, 3)
 	m.Version = 8
@@ -168,7 +168,7 @@ func TestWithoutALeaderTheCoordinatorIsNotAvailable(t *testing.T) {
 		t.Errorf("only a leader may say that a group is not ours: %+v", r)
 	}
 	w.lead(2) // a leader that is not there
-	if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 5), 1); r.ErrorCode != 15 {
+	if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 0), 1); r.ErrorCode != 15 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -270,7 +270,7 @@ func TestARequestIsRepeatedAtTheNextLeader(t *testing.T) {
 			w.lead(2)
 			w.hangs[2] = true
 			c, d := dialPort(t, w.nodes[0].addr()), dialPort(t, w.nodes[0].addr())
-			m, b := commit("ours", "in", [16]byte{}, 3), beat("ours", "m", 5)
+			m, b := commit("ours", "in", [16]byte{}, 3), beat("ours", "m", 0)
 			m.Version = 8
 			c.send(c.encode(m))
 			d.send(d.encode(b))
@@ -291,7 +291,7 @@ func TestARequestIsRepeatedAtTheNextLeader(t *testing.T) {
 				w.hangs[2] = false
 				w.mu.Unlock()
 				hop.mu.Lock()
-				hop.peers[2].nc.Close()
+				_ = hop.peers[2].nc.Close()
 				hop.mu.Unlock()
 			} else {
 				w.lead(3)

@@ -102,7 +102,7 @@ func (h *hopClient) serve() {
 	nc := h.nc
 	h.mu.Unlock()
 	if nc != nil {
-		nc.Close()
+		_ = nc.Close()
 	}
 	if g.ctx.Err() == nil {
 		g.log.note("inner hop", "the connection to another node ended", "node", h.node, "error", err)
@@ -163,9 +163,9 @@ func (h *hopClient) write() {
 		}
 		h.out = spare[:0]
 		h.mu.Unlock()
-		h.nc.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = h.nc.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := h.nc.Write(b); err != nil {
-			h.nc.Close() // receive sees it
+			_ = h.nc.Close() // receive sees it
 		}
 		if spare = b; cap(spare) > keepBufSize {
 			spare = nil
@@ -182,7 +182,7 @@ func (a *hopClients) close() {
 
 // closeWith closes nc when ctx ends; the returned function ends the watch.
 func closeWith(ctx context.Context, nc net.Conn) func() bool {
-	return context.AfterFunc(ctx, func() { nc.Close() })
+	return context.AfterFunc(ctx, func() { _ = nc.Close() })
 }
 
 var noDeadline time.Time

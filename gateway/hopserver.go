@@ -42,7 +42,7 @@ func (g *Gateway) acceptHops() {
 		g.mu.Lock()
 		if g.closed {
 			g.mu.Unlock()
-			nc.Close()
+			_ = nc.Close()
 			return
 		}
 		g.hopsIn[nc] = struct{}{}
@@ -56,7 +56,7 @@ func (g *Gateway) serveHop(nc net.Conn) {
 	if err := h.serve(); err != nil && !errors.Is(err, io.EOF) && g.ctx.Err() == nil {
 		g.log.note("inner hop in", "closing the connection of another node", "peer", nc.RemoteAddr(), "error", err)
 	}
-	nc.Close()
+	_ = nc.Close()
 	g.mu.Lock()
 	delete(g.hopsIn, nc)
 	g.mu.Unlock()
@@ -136,15 +136,15 @@ func (h *hopServer) write() {
 			h.writing = false
 			h.mu.Unlock()
 			if len(b) > 0 {
-				h.nc.Close()
+				_ = h.nc.Close()
 			}
 			return
 		}
 		h.out = spare[:0]
 		h.mu.Unlock()
-		h.nc.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = h.nc.SetWriteDeadline(time.Now().Add(writePatience))
 		if _, err := h.nc.Write(b); err != nil {
-			h.nc.Close()
+			_ = h.nc.Close()
 			return
 		}
 		if spare = b; cap(spare) > keepBufSize {

@@ -126,7 +126,7 @@ func TestASlowClientHoldsUpNobody(t *testing.T) {
 	}
 	sent := 0
 	for { // until nothing more is taken from it
-		slow.nc.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+		_ = slow.nc.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 		n, err := slow.nc.Write(burst)
 		sent += n
 		if err != nil {
@@ -152,8 +152,8 @@ func TestASlowClientHoldsUpNobody(t *testing.T) {
 	}
 	go func() { // now it takes them all
 		if rest := sent % len(frame); rest != 0 {
-			slow.nc.SetWriteDeadline(time.Time{})
-			slow.nc.Write(frame[rest:])
+			_ = slow.nc.SetWriteDeadline(time.Time{})
+			_, _ = slow.nc.Write(frame[rest:])
 		}
 	}()
 	for range (sent + len(frame) - 1) / len(frame) {
@@ -168,7 +168,7 @@ func TestAClientThatLeftWithItsLastBytesIsNoticed(t *testing.T) {
 	g := echoGateway(t, false, nil)
 	c := dialPort(t, g.Addr().String())
 	c.send(steadyFrame())
-	c.nc.(*net.TCPConn).CloseWrite()
+	_ = c.nc.(*net.TCPConn).CloseWrite()
 	if _, err := c.frame(); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestALostUpstreamEndsTheConnectionsThatItOwes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	w.mu.Lock()
 	w.image.brokers = []Broker{{ID: w.image.brokers[0].ID, Host: "127.0.0.1", Port: int32(ln.Addr().(*net.TCPAddr).Port)}}
 	w.mu.Unlock()
@@ -237,7 +237,7 @@ func TestALostUpstreamEndsTheConnectionsThatItOwes(t *testing.T) {
 	if _, err := io.ReadFull(broker, make([]byte, len(request))); err != nil {
 		t.Fatal(err)
 	}
-	broker.Close()
+	_ = broker.Close()
 	if b, err := c.frame(); err == nil {
 		t.Errorf("% x was answered although what came before was not", b)
 	}

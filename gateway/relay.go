@@ -68,7 +68,7 @@ func (c *conn) relayFrame(size int) error {
 		rest -= n
 		c.activity.Add(1)
 		if errors.Is(err, errDeadline) {
-			c.nc.SetReadDeadline(noDeadline) // the sweeper asked for a look at the socket
+			_ = c.nc.SetReadDeadline(noDeadline) // the sweeper asked for a look at the socket
 			err = nil
 		}
 		if err != nil {
@@ -97,7 +97,7 @@ func (u *upstream) relayAnswer(s *slot, size int, h *protocol.Header) error {
 	if r.err == nil {
 		r.err = w.Flush()
 	}
-	c.nc.SetWriteDeadline(time.Time{})
+	_ = c.nc.SetWriteDeadline(time.Time{})
 	w.Reset(nil)
 	relayWriters.Put(w)
 	if r.err != nil {
@@ -140,7 +140,7 @@ func (c *conn) seize(s *slot) error {
 type patient struct{ nc net.Conn }
 
 func (p patient) Write(b []byte) (int, error) {
-	p.nc.SetWriteDeadline(time.Now().Add(writePatience))
+	_ = p.nc.SetWriteDeadline(time.Now().Add(writePatience))
 	return p.nc.Write(b)
 }
 
@@ -213,7 +213,7 @@ func (r *relay) skip(n int) {
 			return
 		}
 		_, r.err = r.dst.Write(b)
-		r.src.Discard(len(b))
+		_, _ = r.src.Discard(len(b))
 		n -= len(b)
 	}
 }
@@ -224,7 +224,7 @@ func (r *relay) splice(n int) {
 		return
 	}
 	for n > 0 && r.err == nil {
-		r.to.SetWriteDeadline(time.Now().Add(writePatience))
+		_ = r.to.SetWriteDeadline(time.Now().Add(writePatience))
 		var m int64
 		m, r.err = io.CopyN(r.to, r.from, int64(min(n, relayStep)))
 		n -= int(m)

@@ -157,7 +157,7 @@ func TestRelayedAnswersHideNodeEndpoints(t *testing.T) {
 		r := &relay{src: bufio.NewReaderSize(bytes.NewReader(answer), 16), dst: w, left: len(answer)}
 		r.hideEndpoints(key, version)
 		r.skip(r.left)
-		w.Flush()
+		_ = w.Flush()
 		if r.err != nil || out.Len() != len(answer) {
 			t.Fatalf("%s v%d: %v, %d of %d bytes", kmsg.NameForKey(key), version, r.err, out.Len(), len(answer))
 		}
@@ -193,13 +193,13 @@ func FuzzRewriteTail(f *testing.F) {
 		if fetch {
 			h = protocol.Header{Key: protocol.KeyFetch, Version: 18}
 		}
-		rewriteTail(&conn{g: g}, h, slices.Clone(b))
+		_, _ = rewriteTail(&conn{g: g}, h, slices.Clone(b))
 		var out bytes.Buffer
 		w := bufio.NewWriter(&out)
 		r := &relay{src: bufio.NewReader(bytes.NewReader(b)), dst: w, left: len(b)}
 		r.hideEndpoints(h.Key, h.Version)
 		r.skip(r.left)
-		w.Flush()
+		_ = w.Flush()
 		if out.Len() > len(b) {
 			t.Errorf("%d bytes of %d passed on", out.Len(), len(b))
 		}

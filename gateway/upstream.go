@@ -143,7 +143,7 @@ func (u *upstream) close() {
 	u.mu.Lock()
 	u.closed = true
 	u.mu.Unlock()
-	u.nc.Close()
+	_ = u.nc.Close()
 }
 
 // expect notes that an answer will come; it must precede the request's bytes.
