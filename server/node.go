@@ -18,6 +18,7 @@ import (
 	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/gateway"
 	"github.com/coordd/coordd/raftnode"
 	"github.com/coordd/coordd/topicctl"
@@ -53,6 +54,10 @@ type Parts struct {
 	Quirks gateway.Quirks
 	// Timing overrides Raft's timing; zero means the configuration's preset.
 	Timing raftnode.Timing
+	// Applied watches the replicas of this node; nil for nobody. It is told the Raft group (0: the system shard), the log
+	// index (0: restored from a snapshot) and the state then, on Raft's goroutine, before anybody is answered by it. It
+	// must not block.
+	Applied func(group uint32, index uint64, state fsm.State)
 }
 
 // Node is one coordd node.
@@ -168,10 +173,20 @@ func (n *Node) startRaft() error {
 }
 
 func (n *Node) newFSM(group uint32) raftnode.FSM {
-	if group == systemGroup {
-		return n.system.replica
+	r := n.system.replica
+	if group != systemGroup {
+		r = n.shards[group-1].replica
 	}
-	return n.shards[group-1].replica
+	if watch := n.parts.Applied; watch != nil {
+		r.applied = func(index uint64, state fsm.State) { watch(group, index, state) }
+	}
+	return r
+}
+
+// Transfer hands the leadership of a shard from this node to another one. It is bounded in time; when it fails this node
+// leads on.
+func (n *Node) Transfer(ctx context.Context, shard int, to int32) error {
+	return n.raft.TransferTo(ctx, uint32(shard)+1, to)
 }
 
 const kindHop byte = 'H'

@@ -15,6 +15,8 @@ type replica struct {
 	state atomic.Pointer[fsm.State]
 	// changed is told after each change, on Raft's goroutine; it must not block.
 	changed func()
+	// applied is Parts.Applied for this group, or nil.
+	applied func(index uint64, state fsm.State)
 }
 
 func newReplica(changed func()) *replica {
@@ -37,7 +39,7 @@ func (r *replica) Apply(index uint64, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", index, err)
 	}
-	r.store(state)
+	r.store(index, state)
 	return nil
 }
 
@@ -50,12 +52,15 @@ func (r *replica) Restore(from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	r.store(state)
+	r.store(0, state)
 	return nil
 }
 
-func (r *replica) store(state fsm.State) {
+func (r *replica) store(index uint64, state fsm.State) {
 	r.state.Store(&state)
+	if r.applied != nil {
+		r.applied(index, state)
+	}
 	if r.changed != nil {
 		r.changed()
 	}
