@@ -1,8 +1,8 @@
 # The entry points of the project; `make` alone prints them.
 
 GO ?= go
-STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@2026.1
-GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.9.0
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 SECTION ?= all
 
 .PHONY: help build test race sim e2e bench lint fuzz
