@@ -68,8 +68,8 @@ func FuzzClientPort(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ours, theirs := net.Pipe()
 		c := newConn(g.node, theirs)
-		if !g.admit(c) {
-			t.Fatal("closed")
+		if err := g.admit(c); err != nil {
+			t.Fatal(err)
 		}
 		go func() { _, _ = io.Copy(io.Discard, ours) }()
 		_ = ours.SetWriteDeadline(time.Now().Add(10 * time.Second))

@@ -20,6 +20,7 @@ var (
 	errBadFrame = errors.New("frame length out of range")
 	errRefused  = errors.New("request not served")
 	errClosed   = errors.New("gateway closed")
+	errFull     = errors.New("too many connections")
 )
 
 // Config is what a Gateway is made of.
@@ -41,6 +42,8 @@ type Config struct {
 	MaxRequestBytes int
 	// IdleTimeout closes connections without requests (connections.max.idle.ms); 0 means 10 minutes.
 	IdleTimeout time.Duration
+	// MaxConnections is how many client connections are served at once (max.connections); 0 means no limit.
+	MaxConnections int
 	// ParkTime is how long a group request waits for its shard to have a leader; 0 means 1.5 s.
 	ParkTime time.Duration
 	// Quirks are repairs of what an upstream answers.
@@ -262,9 +265,12 @@ func (p *port) accept() {
 			continue
 		}
 		c := newConn(p, nc)
-		if !p.g.admit(c) {
+		if err := p.g.admit(c); err != nil {
 			_ = nc.Close()
-			return
+			if err == errClosed {
+				return
+			}
+			p.g.log.note("connections", "a client was refused: max.connections is reached", "limit", p.g.cfg.MaxConnections)
 		}
 	}
 }
@@ -279,16 +285,20 @@ func (g *Gateway) pause(d time.Duration) bool {
 	}
 }
 
-func (g *Gateway) admit(c *conn) bool {
+// admit serves a connection unless the gateway is closed or full.
+func (g *Gateway) admit(c *conn) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return false
+		return errClosed
+	}
+	if limit := g.cfg.MaxConnections; limit > 0 && len(g.conns) >= limit {
+		return errFull
 	}
 	g.conns[c] = struct{}{}
 	g.metrics.connections.Inc()
 	g.run(c.serve)
-	return true
+	return nil
 }
 
 func (g *Gateway) forget(c *conn) {

@@ -211,6 +211,7 @@ func (n *Node) startGateway() error {
 		NodeIDBase:      n.config.NodeIDBase,
 		MaxRequestBytes: n.config.MaxRequestBytes,
 		IdleTimeout:     time.Duration(n.config.MaxIdleMs) * time.Millisecond,
+		MaxConnections:  n.config.MaxConnections,
 		Quirks:          n.parts.Quirks,
 	})
 	return n.gateway.Start()
