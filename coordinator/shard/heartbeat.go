@@ -21,7 +21,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	if m.waitsForCommits(c, r) {
 		return
 	}
-	if _, version := m.host.Topics(); version == 0 {
+	if m.withoutTopicsYet() {
 		m.withoutTopics(c, r)
 		return
 	}

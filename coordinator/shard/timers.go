@@ -153,11 +153,17 @@ func (m *Machine) fireMember(key timerKey, g *group, late int64) {
 		m.timers.arm(key, at)
 	case late > lateMs:
 		m.timers.arm(key, m.now+min(late, int64(m.host.Settings(key.group).SessionTimeoutMs)))
-	case g.commits[key.member] > 0:
+	case g.commits[key.member] > 0 || m.withoutTopicsYet():
 		m.timers.arm(key, m.now+m.options.RetryMs)
 	default:
 		m.submitInternal(task{group: key.group, internal: decideExpiry(key)})
 	}
+}
+
+// withoutTopicsYet says that heartbeats cannot be answered for a reason that is not the members'.
+func (m *Machine) withoutTopicsYet() bool {
+	_, version := m.host.Topics()
+	return version == 0
 }
 
 func decideTick(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
