@@ -61,7 +61,7 @@ func readFile(v *viper.Viper, file string) error {
 	if err != nil {
 		return fmt.Errorf("configuration file %s: %w", file, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	read := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter))
 	read.SetConfigType("yaml")
 	if err := read.ReadConfig(f); err != nil {

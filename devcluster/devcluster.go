@@ -56,7 +56,7 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c := &Cluster{}
 	if err := c.start(ctx, o); err != nil {
-		c.Stop(context.Background())
+		_ = c.Stop(context.Background()) // why it did not start is what to tell
 		return nil, err
 	}
 	return c, nil
@@ -143,7 +143,7 @@ func (p *raftPorts) closeUnused() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, ln := range p.listeners {
-		ln.Close()
+		_ = ln.Close()
 	}
 	clear(p.listeners)
 }
@@ -191,14 +191,18 @@ func (c *Cluster) startNode(o Options, i int, raft *raftPorts) error {
 	}
 	node, err := server.Start(cfg, parts)
 	if err != nil {
-		ln.Close()
+		_ = ln.Close()
 		return err
 	}
 	c.nodes = append(c.nodes, node)
 	c.bootstrap = append(c.bootstrap, cfg.ClientListen)
 	admin := &http.Server{Handler: web.Handler(node, registry), ReadHeaderTimeout: 10 * time.Second}
 	c.admin = append(c.admin, admin)
-	go admin.Serve(ln)
+	go func() {
+		if err := admin.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			logger.Error("the admin port is closed", "error", err)
+		}
+	}()
 	return nil
 }
 
@@ -219,7 +223,7 @@ func (c *Cluster) Bootstrap() string { return strings.Join(c.bootstrap, ",") }
 func (c *Cluster) Stop(ctx context.Context) error {
 	var errs []error
 	for _, a := range c.admin {
-		a.Close()
+		_ = a.Close()
 	}
 	var wg sync.WaitGroup
 	results := make([]error, len(c.nodes))

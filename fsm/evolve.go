@@ -308,7 +308,7 @@ func (e *evolver) existing(id string) *openGroup {
 	if g := e.byID[id]; g != nil {
 		return g
 	}
-	g, ok := get(e.State.groups, id)
+	g, ok := get(e.groups, id)
 	if !ok {
 		return nil
 	}
@@ -335,7 +335,7 @@ func (e *evolver) commit() {
 	if len(e.open) == 0 {
 		return
 	}
-	groups := txn(e.State.groups)
+	groups := txn(e.groups)
 	for _, o := range e.open {
 		o.Group.members = o.members.CommitOnly()
 		if o.statics != nil {
@@ -347,7 +347,7 @@ func (e *evolver) commit() {
 			groups.Insert(keyOf(o.ID), o.Group)
 		}
 	}
-	e.State.groups = groups.CommitOnly()
+	e.groups = groups.CommitOnly()
 	e.open, e.byID = nil, nil
 }
 

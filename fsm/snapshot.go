@@ -31,9 +31,9 @@ const (
 // WriteSnapshot writes the state. It holds one record in memory at a time, and other goroutines may evolve s meanwhile.
 func WriteSnapshot(w io.Writer, s State) error {
 	out := bufio.NewWriterSize(w, snapshotBuffer)
-	out.Write(snapshotMagic[:]) // a bufio.Writer keeps its first error for Flush
+	_, _ = out.Write(snapshotMagic[:]) // a bufio.Writer keeps its first error for Flush
 	var buf []byte
-	out.Write(binary.BigEndian.AppendUint64(buf, uint64(s.NumRecords())))
+	_, _ = out.Write(binary.BigEndian.AppendUint64(buf, uint64(s.NumRecords())))
 	for r := range s.Records() {
 		b, err := record.AppendRecord(buf[:0], r)
 		if err != nil {
@@ -44,7 +44,7 @@ func WriteSnapshot(w io.Writer, s State) error {
 		}
 		buf = b
 	}
-	out.Write(binary.BigEndian.AppendUint64(buf[:0], s.Digest()))
+	_, _ = out.Write(binary.BigEndian.AppendUint64(buf[:0], s.Digest()))
 	return out.Flush()
 }
 

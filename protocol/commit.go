@@ -14,8 +14,6 @@ const (
 	txnOffsetCommitTopicIDs = 6
 )
 
-var noTopicID [16]byte
-
 // DecodeOffsetCommit reads an OffsetCommitRequest v2–10. Topics whose id names does not know are left out of the request
 // and come back as results with UNKNOWN_TOPIC_ID, to be given to [AppendCommit]. Nothing aliases the body.
 func DecodeOffsetCommit(version int16, body []byte, names TopicNames) (*offsets.CommitRequest, []offsets.CommitTopicResult, error) {

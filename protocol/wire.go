@@ -140,13 +140,6 @@ func appendInt16(dst []byte, v int16) []byte { return binary.BigEndian.AppendUin
 func appendInt32(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
 func appendInt64(dst []byte, v int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
-func appendBool(dst []byte, v bool) []byte {
-	if v {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
-}
-
 func appendUvarint(dst []byte, v uint32) []byte {
 	for range (bits.Len32(v|1) - 1) / 7 {
 		dst = append(dst, byte(v)|0x80)

@@ -105,7 +105,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	}
 	n.store = parts.NewStore(n.verify)
 	if err := n.start(); err != nil {
-		n.Stop(context.Background())
+		_ = n.Stop(context.Background()) // why it did not start is what to tell
 		return nil, err
 	}
 	return n, nil

@@ -76,7 +76,7 @@ func newRunner(n *Node, number uint32) *runner {
 	r := &runner{node: n, number: number, leader: -1, changed: make(chan struct{})}
 	r.replica = newReplica(nil)
 	r.machine = shard.New(r, n.shardOptions())
-	r.owner.step, r.owner.flush = r.step, r.machine.Flush
+	r.owner = owner{step: r.step, flush: r.machine.Flush}
 	r.timer = time.AfterFunc(time.Hour, func() { r.post(input{kind: inputTick}) })
 	r.timer.Stop()
 	return r
@@ -144,15 +144,14 @@ func (r *runner) setLeader(node int32) {
 func (r *runner) Propose(id uint64, entry record.Entry) {
 	entry.FeatureLevel = featureLevel
 	r.group.Propose(record.EncodeEntry(nil, entry), func(err error) {
-		switch {
-		case err == nil:
+		if err == nil {
 			r.post(input{kind: inputCommitted, id: id})
-		default:
-			if errors.Is(err, raftnode.ErrRejected) {
-				r.node.log.Error("a committed entry was refused by the state machine", "shard", r.number, "error", err)
-			}
-			r.post(input{kind: inputProposalFailed, id: id, ok: errors.Is(err, raftnode.ErrNotLeader)})
+			return
 		}
+		if errors.Is(err, raftnode.ErrRejected) {
+			r.node.log.Error("a committed entry was refused by the state machine", "shard", r.number, "error", err)
+		}
+		r.post(input{kind: inputProposalFailed, id: id, ok: errors.Is(err, raftnode.ErrNotLeader)})
 	})
 }
 

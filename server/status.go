@@ -28,10 +28,14 @@ const kindStatus byte = 'A'
 func (n *Node) serveStatus() {
 	s := &http.Server{Handler: web.NodeHandler(n), ReadHeaderTimeout: deadAfter, IdleTimeout: time.Minute}
 	ln := n.raft.Listener(kindStatus)
-	n.run(func() { s.Serve(ln) })
+	n.run(func() {
+		if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) && !n.draining.Load() {
+			n.log.Error("other nodes can no longer ask for the status", "error", err)
+		}
+	})
 	n.run(func() {
 		<-n.ctx.Done()
-		s.Close()
+		_ = s.Close()
 	})
 }
 

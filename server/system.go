@@ -239,12 +239,14 @@ func (s *system) accept(ctx context.Context, ln net.Listener) {
 }
 
 func (s *system) serve(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	in := bufio.NewReaderSize(conn, maxRegistration)
 	for {
-		conn.SetDeadline(time.Now().Add(4 * deadAfter))
+		if conn.SetDeadline(time.Now().Add(4*deadAfter)) != nil {
+			return
+		}
 		line, err := in.ReadSlice('\n')
 		var r registration
 		if err != nil || json.Unmarshal(line, &r) != nil || !s.leads() {
@@ -279,12 +281,14 @@ func (s *system) registerWith(ctx context.Context, leader int32, tick <-chan tim
 	if err != nil {
 		return
 	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer func() { _ = conn.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	in := bufio.NewReaderSize(conn, 64)
 	for s.leaderNode() == leader && !s.node.draining.Load() {
-		conn.SetDeadline(time.Now().Add(deadAfter))
+		if conn.SetDeadline(time.Now().Add(deadAfter)) != nil {
+			return
+		}
 		line, err := json.Marshal(s.node.registration())
 		if err != nil {
 			return

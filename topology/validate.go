@@ -112,12 +112,15 @@ func validTopicName(name string) bool {
 		return false
 	}
 	for i := range len(name) {
-		c := name[i]
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-') {
+		if !inTopicName(name[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+func inTopicName(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
 func (s *Subtopology) validateInternal() error {

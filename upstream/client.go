@@ -187,7 +187,7 @@ func dialer(opts Options) func(context.Context, string, string) (net.Conn, error
 		}
 		secure := tls.Client(conn, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			conn.Close()
+			_ = conn.Close()
 			return nil, &dialError{err}
 		}
 		return secure, nil

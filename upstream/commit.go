@@ -260,10 +260,10 @@ func (o *Offsets) settle(ctx context.Context, g *group, term uint64, c claim, op
 	evict := worst == claimLost && c.state != held
 	if !evict {
 		head := again
-		switch {
-		case worst == takenOver:
+		switch worst {
+		case takenOver:
 			o.taken(g)
-		case worst == claimLost:
+		case claimLost:
 			o.setClaim(g, claim{state: lost, memberID: c.memberID})
 		}
 		if g.claim.state == lost {

@@ -54,7 +54,7 @@ func (c Client) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return fmt.Errorf("no answer from the admin port at %s (is the node up, and is --admin right?): %w", c.Address, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	decoder := json.NewDecoder(response.Body)
 	if response.StatusCode != http.StatusOK {
 		var p Problem

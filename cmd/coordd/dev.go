@@ -54,7 +54,7 @@ func dev(c *cobra.Command, o devcluster.Options) error {
 		}
 		return usageError(err)
 	}
-	fmt.Fprintf(c.OutOrStdout(), "ready bootstrap.servers=%s\n", cluster.Bootstrap())
+	_, _ = fmt.Fprintf(c.OutOrStdout(), "ready bootstrap.servers=%s\n", cluster.Bootstrap())
 	<-ctx.Done()
 	stop()
 	deadline, cancel := context.WithTimeout(context.Background(), stopTimeout)

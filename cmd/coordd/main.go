@@ -48,6 +48,6 @@ func exitCode(err error) int {
 
 func printError(w *os.File, err error) {
 	if text := err.Error(); text != "" {
-		fmt.Fprintln(w, "coordd: "+text)
+		_, _ = fmt.Fprintln(w, "coordd: "+text)
 	}
 }

@@ -51,7 +51,7 @@ func (t *table) row(cells ...any) {
 	for i, c := range cells {
 		texts[i] = fmt.Sprint(c)
 	}
-	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
+	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t")) // what cannot be written is told by Flush
 }
 
 // orNone writes -1 and empty lists for people.

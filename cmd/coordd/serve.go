@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -71,7 +72,7 @@ func serve(cfg *config.Node, unused []string) error {
 	if err != nil {
 		return fmt.Errorf("admin.listen: %w", err)
 	}
-	defer ln.Close()
+	defer func() { _ = ln.Close() }()
 	parts := server.Parts{Logger: log, Registry: registry}
 	if cfg.UpstreamQuirks == "kfake" {
 		parts.Quirks = gateway.KfakeQuirks
@@ -86,8 +87,12 @@ func serve(cfg *config.Node, unused []string) error {
 		return err
 	}
 	admin := &http.Server{Handler: web.Handler(node, registry), ReadHeaderTimeout: 10 * time.Second}
-	go admin.Serve(ln)
-	defer admin.Close()
+	go func() {
+		if err := admin.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("the admin port is closed", "error", err)
+		}
+	}()
+	defer func() { _ = admin.Close() }()
 	go func() {
 		if node.AwaitReady(ctx) == nil {
 			log.Info("ready", "bootstrap.servers", cfg.ClientListen, "admin", cfg.AdminListen)

@@ -231,7 +231,7 @@ func sortedOffsets(field string, in []TaskOffset) ([]TaskOffset, *coordinator.Er
 		}
 		out[i] = TaskOffset{Task: topology.Task{Subtopology: strings.Clone(o.Subtopology), Partition: o.Partition}, Offset: o.Offset}
 	}
-	slices.SortFunc(out, func(a, b TaskOffset) int { return a.Task.Compare(b.Task) })
+	slices.SortFunc(out, func(a, b TaskOffset) int { return a.Compare(b.Task) })
 	for i := 1; i < len(out); i++ {
 		if out[i].Task == out[i-1].Task {
 			return nil, coordinator.Errorf(coordinator.InvalidRequest, "%s contain task %s_%d twice.",

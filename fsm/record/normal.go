@@ -28,7 +28,7 @@ func Normal(v Value) Value {
 			}}
 		}
 	case *CurrentAssignment:
-		if v != nil && !(current(&v.Assigned) && current(&v.Revoking) && memberState(int8(v.State)) == v.State) {
+		if v != nil && (!current(&v.Assigned) || !current(&v.Revoking) || memberState(int8(v.State)) != v.State) {
 			c := *v
 			c.State = memberState(int8(v.State))
 			for _, a := range [...]*topology.Assignment{&c.Assigned, &c.Revoking} {

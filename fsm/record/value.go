@@ -27,7 +27,7 @@ func AppendValue(dst []byte, v Value) ([]byte, error) {
 
 func (w *writer) value(v Value) {
 	w.int16(valueVersion)
-	known := true
+	var known bool
 	switch v := v.(type) {
 	case *GroupMetadata:
 		if known = v != nil; known {

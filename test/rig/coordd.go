@@ -216,7 +216,7 @@ func (c *Cluster) Pids() (pids []int) {
 func (c *Cluster) Stop() {
 	for _, n := range c.Nodes {
 		if n.Proc != nil && n.Alive() {
-			_ = n.Proc.Stop(15 * time.Second)
+			_ = n.Stop(15 * time.Second)
 		}
 	}
 }

@@ -57,9 +57,9 @@ func main() {
 	flag.BoolVar(&b.quick, "quick", false, "short segments and few rounds: to try the bench, not to quote it")
 	flag.BoolVar(&b.null, "null", false, "Kafka in coordd's place: what the ratios are when there is no difference")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./test/bench/run [flags]")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./test/bench/run [flags]")
 		for _, s := range sections {
-			fmt.Fprintf(flag.CommandLine.Output(), "  section %-11s %s\n", s.name, s.what)
+			_, _ = fmt.Fprintf(flag.CommandLine.Output(), "  section %-11s %s\n", s.name, s.what)
 		}
 		flag.PrintDefaults()
 	}
