@@ -9,8 +9,8 @@ var ErrNoMembers = errors.New("assignor: no members")
 const StickyName = "sticky"
 
 // Sticky returns the assignor that leaves tasks where they are, or where their state is, as far as the balance allows
-// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor; semantics §11.3). It does not look at racks and never assigns
-// warm-ups. Where Kafka leaves ties open they are broken by process id, then member id.
+// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor). It does not look at racks and never assigns warm-ups. Where Kafka
+// leaves ties open they are broken by process id, then member id.
 func Sticky() Assignor { return sticky{} }
 
 type sticky struct{}

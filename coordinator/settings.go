@@ -1,6 +1,6 @@
 package coordinator
 
-// GroupSettings are the effective settings of one group: its own where set, else the node's (semantics.md §16).
+// GroupSettings are the effective settings of one group: its own where set, else the node's (Kafka's GroupConfig).
 // Durations are in milliseconds. A GroupSettings is immutable once it is shared.
 type GroupSettings struct {
 	SessionTimeoutMs        int32

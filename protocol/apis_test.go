@@ -382,7 +382,7 @@ func TestForeignDescribe(t *testing.T) {
 	}
 }
 
-// TestClassicRefusal is the table of semantics.md §13.4 for requests of other protocols.
+// TestClassicRefusal is what Kafka answers to requests of other protocols that name a streams group.
 func TestClassicRefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

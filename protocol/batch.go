@@ -98,8 +98,8 @@ func AppendDeleteGroups(dst []byte, h Header, own []GroupResult, upstream []byte
 
 // AppendForeignDescribe appends the frame of the answer to DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe or
 // DescribeShareGroupOffsets, requests about groups of another type: own are the streams groups among those asked for,
-// which count as not found (semantics.md §13.4); upstream is the body of the upstream's answer for the rest, in the same
-// version (nil: none).
+// which count as not found in Kafka; upstream is the body of the upstream's answer for the rest, in the same version
+// (nil: none).
 func AppendForeignDescribe(dst []byte, h Header, own []string, upstream []byte) ([]byte, error) {
 	results := make([]GroupResult, len(own))
 	for i, id := range own {

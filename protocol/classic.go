@@ -19,12 +19,12 @@ func DecodeClassicJoin(version int16, body []byte) (*ClassicJoin, error) {
 }
 
 // Converts says whether the join may take over an own streams group: only a new member, and only an empty group. The
-// streams group is deleted then, its offsets stay, and the join goes upstream (semantics.md §13.4).
+// streams group is deleted then, its offsets stay, and the join goes upstream.
 func (j *ClassicJoin) Converts(empty bool) bool { return empty && j.MemberID == "" }
 
 // AppendClassicRefusal appends the frame of the answer to a request of the classic protocol (JoinGroup, SyncGroup,
 // Heartbeat, LeaveGroup) or of another group type (ConsumerGroupHeartbeat, ShareGroupHeartbeat) that names an own
-// streams group. empty says that the group has no members (semantics.md §13.4).
+// streams group. empty says that the group has no members.
 func AppendClassicRefusal(dst []byte, h Header, body []byte, empty bool) ([]byte, error) {
 	code := coordinator.UnknownMemberID
 	switch h.Key {

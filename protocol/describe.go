@@ -48,7 +48,7 @@ type StreamsDescription struct {
 }
 
 // AppendStreamsDescribe appends the frame of a StreamsGroupDescribeResponse v0–1. Groups stand in the order given;
-// everything inside a group is sorted (semantics.md §13.2).
+// everything inside a group is sorted.
 func AppendStreamsDescribe(dst []byte, h Header, req *StreamsDescribe, groups []StreamsDescription) []byte {
 	status := descriptionNotRequested
 	if req.TopologyDescription {

@@ -9,8 +9,8 @@ import (
 )
 
 // AppendHeartbeat appends the whole frame of a StreamsGroupHeartbeatResponse (StreamsGroupHeartbeatResponse.json v0–1),
-// length prefix included. With an error every other field has its default, whatever resp holds (semantics.md §3.3). A
-// nil status list is sent as an empty one: to clients null means that the old statuses still hold.
+// length prefix included. With an error every other field has its default, whatever resp holds, as in Kafka. A nil
+// status list is sent as an empty one: to clients null means that the old statuses still hold.
 func AppendHeartbeat(dst []byte, version int16, correlation int32, resp *streams.HeartbeatResponse) []byte {
 	dst, start := BeginFrame(dst)
 	dst = appendInt32(dst, correlation)

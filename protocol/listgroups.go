@@ -29,7 +29,7 @@ func DecodeListGroups(version int16, body []byte) (*GroupFilter, error) {
 }
 
 // Match says whether the filter lets a group pass. Names compare without regard to case, and states without underscores:
-// the Java client says NotReady where Kafka's coordinator expects not_ready (semantics.md §13.1).
+// the Java client says NotReady where Kafka's coordinator expects not_ready.
 func (f *GroupFilter) Match(state, typ string) bool {
 	matches := func(filter []string, name string, spelling func(string) string) bool {
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(s string) bool { return spelling(s) == spelling(name) })

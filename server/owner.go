@@ -4,7 +4,7 @@ import "sync"
 
 // owner lets one goroutine at a time step a shard. There is no goroutine that waits for inputs: whoever posts an input
 // while nobody owns the shard becomes its owner and steps until the inbox is empty, so that a steady heartbeat is
-// answered without a switch of goroutines; others leave their input and go on. See DESIGN.md.
+// answered without a switch of goroutines; others leave their input and go on.
 type owner struct {
 	step  func(input)
 	flush func()

@@ -37,8 +37,8 @@ type CreatorConfig struct {
 	MaxTopics int
 }
 
-// Creator creates the internal topics that groups wait for (semantics.md §10.5): each topic once however many groups ask,
-// one CreateTopics in flight, and a back-off for each topic that fails.
+// Creator creates the internal topics that groups wait for (MISSING_INTERNAL_TOPICS): each topic once however many
+// groups ask, one CreateTopics in flight, and a back-off for each topic that fails.
 type Creator struct {
 	cfg  CreatorConfig
 	wake chan struct{}

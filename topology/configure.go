@@ -8,9 +8,8 @@ import (
 )
 
 // Configure sets a valid topology against the topics that exist: it decides the partition counts of internal topics
-// and the number of tasks, and finds out what is missing (Kafka's InternalTopicManager.configureTopics; semantics
-// §10.3). The result does not depend on the order of anything in t. The error is an *InvalidTopology: no topics could
-// make t run.
+// and the number of tasks, and finds out what is missing (Kafka's InternalTopicManager.configureTopics). The result
+// does not depend on the order of anything in t. The error is an *InvalidTopology: no topics could make t run.
 func Configure(t *Topology, m Metadata) (*Configured, error) {
 	c := &Configured{Epoch: t.Epoch, Hash: MetadataHash(t, m)}
 	var err error

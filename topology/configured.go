@@ -37,8 +37,8 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Kind.String() + ": " + p.Detail }
 
-// Configured is a topology set against the topics that exist (semantics §1.4). It is immutable once it is shared, and
-// shares strings and topic configurations with its topology.
+// Configured is a topology set against the topics that exist (Kafka's ConfiguredTopology). It is immutable once it is
+// shared, and shares strings and topic configurations with its topology.
 type Configured struct {
 	// Epoch is the epoch of the topology and Hash the MetadataHash it was configured with.
 	Epoch int32

@@ -47,9 +47,10 @@ var (
 	ErrFenced = errors.New("claim taken over by another process")
 )
 
-// Offsets keeps the offsets of streams groups in the upstream's group of the same id (architecture.md §9). For a group
-// with members the leader of its shard claims it: it becomes the one static member of the upstream's group, which
-// fences whoever claimed it before, keeps the upstream from dropping the offsets, and keeps others from committing.
+// Offsets keeps the offsets of streams groups in the upstream's group of the same id (docs/architecture.md, "Offsets").
+// For a group with members the leader of its shard claims it: it becomes the one static member of the upstream's group,
+// which fences whoever claimed it before, keeps the upstream from dropping the offsets, and keeps others from
+// committing.
 //
 // What is asked for one group through Claim, Release, Commit, Delete and DeleteGroup reaches the upstream in the order of
 // the calls, except that transactional commits of different producers overtake each other. Every done is called exactly

@@ -6,7 +6,7 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// First versions with a meaning of their own for errors (semantics.md §§12.1–12.3).
+// First versions with a meaning of their own for errors (Kafka's OffsetMetadataManager).
 const (
 	// memberEpochCommits is the OffsetCommit version from which clients know member epochs.
 	memberEpochCommits = 9

@@ -145,8 +145,8 @@ func TestCheckCommit(t *testing.T) {
 	}
 }
 
-// TestCommitDuringRevocation is step 5 of the scale-out example (semantics.md §6.6): A, told to give up 0_1 and not yet
-// through with it, commits that task's offset with the epoch it has.
+// TestCommitDuringRevocation is a commit in the middle of a scale-out: A, told to give up 0_1 and not yet through with
+// it, commits that task's offset with the epoch it has.
 func TestCommitDuringRevocation(t *testing.T) {
 	t.Parallel()
 	key := func(typ record.Type, member string) record.Key {

@@ -6,7 +6,8 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// newMemberMeta and newMember are what a member is before its first records (semantics.md §1.3).
+// newMemberMeta and newMember are what a member is before its first records (the defaults of Kafka's
+// StreamsGroupMember).
 var (
 	newMemberMeta    = &record.MemberMetadata{RebalanceTimeoutMs: -1, TopologyEpoch: -1}
 	newMemberCurrent = &record.CurrentAssignment{State: record.MemberStable}

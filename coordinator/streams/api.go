@@ -96,7 +96,7 @@ type TopicPartitions struct {
 	Partitions []int32
 }
 
-// GroupState is the state of a group (semantics.md §7).
+// GroupState is the state of a group (KIP-1071, "Streams Group States").
 type GroupState string
 
 // Group states, spelled as Kafka lists them.

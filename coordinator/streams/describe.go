@@ -10,8 +10,9 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// Describe shows a group as StreamsGroupDescribe does (semantics.md §13.2). soft may be nil, on a follower for instance:
-// then there are no offsets, and the topology is configured against env.Metadata where that is known.
+// Describe shows a group as StreamsGroupDescribe does (Kafka's StreamsGroup.asDescribedGroup). soft may be nil, on a
+// follower for instance: then there are no offsets, and the topology is configured against env.Metadata where that is
+// known.
 func Describe(g *fsm.Group, soft *Soft, env *Env, groupID string) *Description {
 	if g == nil {
 		return &Description{

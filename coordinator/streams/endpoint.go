@@ -11,8 +11,7 @@ import (
 // noEndpoints is the list of a group without endpoints: present, empty.
 var noEndpoints = []EndpointPartitions{}
 
-// endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet
-// (semantics.md §5.4).
+// endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet.
 func (h *heartbeat) endpoints(d *Decision, next *record.CurrentAssignment) {
 	var epoch int32
 	if h.soft != nil {

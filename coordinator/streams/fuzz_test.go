@@ -10,8 +10,8 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// expectedErrors are all the errors that a heartbeat may end in (semantics.md §3.3, with what this coordinator answers
-// instead of UNKNOWN_SERVER_ERROR).
+// expectedErrors are all the errors that a heartbeat may end in (StreamsGroupHeartbeatResponse.json, with what this
+// coordinator answers instead of UNKNOWN_SERVER_ERROR).
 var expectedErrors = []coordinator.Code{
 	coordinator.UnknownMemberID, coordinator.GroupIDNotFound, coordinator.GroupMaxSizeReached, coordinator.FencedInstanceID,
 	coordinator.UnreleasedInstanceID, coordinator.FencedMemberEpoch, coordinator.InvalidRequest, coordinator.StreamsInvalidTopology,

@@ -8,8 +8,8 @@ import (
 )
 
 // Heartbeat decides a StreamsGroupHeartbeat: a join (epoch 0), a regular heartbeat (> 0) or a leave (-1, -2). The
-// request must have passed [Validate]. It is the algorithm of Kafka's GroupMetadataManager.streamsGroupHeartbeat
-// (semantics.md §§4–9). A heartbeat without news costs the same in every group and allocates nothing.
+// request must have passed [Validate]. It is the algorithm of Kafka's GroupMetadataManager.streamsGroupHeartbeat. A
+// heartbeat without news costs the same in every group and allocates nothing.
 func Heartbeat(in HeartbeatInput) Decision {
 	h := heartbeat{group: in.Group, soft: in.Soft, env: in.Env, client: in.Client, req: in.Request}
 	var d Decision
@@ -57,7 +57,7 @@ type heartbeat struct {
 	stale     bool
 }
 
-// beat handles epochs of 0 and above, in the steps of semantics.md §4.1.
+// beat handles epochs of 0 and above. The order of the checks is Kafka's: it decides which of several errors is told.
 func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if err := h.findMember(d); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	return nil
 }
 
-// bump raises the group epoch when anything that the target depends on has changed (steps 9, 10 and 12).
+// bump raises the group epoch when anything that the target depends on has changed.
 func (h *heartbeat) bump(d *Decision) {
 	stored := groupMetadata(h.group)
 	h.epoch = stored.Epoch
@@ -142,7 +142,7 @@ func bumped(stored *record.GroupMetadata, hash int64, validated int32, s *coordi
 	}
 }
 
-// startInitialDelay arms the initial rebalance delay when the group was empty (step 13).
+// startInitialDelay arms the initial rebalance delay when the group was empty.
 func (h *heartbeat) startInitialDelay(d *Decision) {
 	delay := int64(h.env.Settings.InitialRebalanceDelayMs)
 	if numMembers(h.group) == 0 && delay > 0 && (h.soft == nil || h.soft.InitialDelayUntil == 0) {
@@ -159,7 +159,7 @@ func (h *heartbeat) initialDelayRuns(d *Decision) bool {
 	return h.env.Now < until
 }
 
-// reconcile moves the member towards its goal (step 16).
+// reconcile moves the member towards its goal.
 func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assignment) (*record.CurrentAssignment, *coordinator.Error) {
 	if reconciledTo(h.current, goalEpoch) {
 		return h.current, nil
@@ -179,7 +179,7 @@ func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assign
 	return next, nil
 }
 
-// putCurrent emits the member's assignment and sets its rebalance timer (semantics.md §8).
+// putCurrent emits the member's assignment and sets its rebalance timer.
 func (h *heartbeat) putCurrent(d *Decision, c *record.CurrentAssignment) {
 	d.Records = append(d.Records, record.Record{Key: h.memberKey(record.TypeCurrentAssignment), Value: c})
 	if c.State != record.MemberUnrevokedTasks {

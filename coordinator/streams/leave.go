@@ -8,7 +8,7 @@ import (
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// leave handles epochs -1 and -2 (semantics.md §9.1). It does not look at epochs.
+// leave handles epochs -1 and -2. It does not look at epochs.
 func (h *heartbeat) leave(d *Decision) *coordinator.Error {
 	if h.group == nil {
 		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", h.req.GroupID)

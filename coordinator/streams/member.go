@@ -11,12 +11,12 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// findMember finds or makes the member of the heartbeat (steps 1 and 2).
+// findMember finds or makes the member of the heartbeat.
 func (h *heartbeat) findMember(d *Decision) *coordinator.Error {
 	if h.group == nil {
 		if !h.joining() {
 			// Kafka answers GROUP_ID_NOT_FOUND, which ends the application; a member told that it is unknown
-			// joins anew and so makes the group again (semantics.md §21).
+			// joins anew and so makes the group again.
 			return coordinator.Errorf(coordinator.UnknownMemberID, "Streams group %s not found.", h.req.GroupID)
 		}
 		h.groupID = strings.Clone(h.req.GroupID)
@@ -83,7 +83,8 @@ func (h *heartbeat) checkSize() *coordinator.Error {
 		"The streams group has reached its maximum capacity of %d members.", limit)
 }
 
-// checkEpoch fences members whose epoch the group does not expect (semantics.md §9.4).
+// checkEpoch fences members whose epoch the group does not expect (Kafka's
+// GroupMetadataManager.throwIfStreamsGroupMemberEpochIsInvalid).
 func (h *heartbeat) checkEpoch() *coordinator.Error {
 	got, c := h.req.MemberEpoch, h.current
 	switch {
@@ -106,7 +107,7 @@ func (h *heartbeat) ownsOnlyAssigned() bool {
 	return h.req.Active.SubsetOf(a.Active) && h.req.Standby.SubsetOf(a.Standby) && h.req.Warmup.SubsetOf(a.Warmup)
 }
 
-// updateMember applies the request's fields and emits the member where that changes it (steps 3 and 4).
+// updateMember applies the request's fields and emits the member where that changes it.
 func (h *heartbeat) updateMember(d *Decision) {
 	h.meta = h.oldMeta
 	changed := h.metaChanges()
@@ -208,7 +209,7 @@ func equalPtr[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// takeOffsets keeps the reported task offsets; each list on its own replaces the one reported before (step 8).
+// takeOffsets keeps the reported task offsets; each list on its own replaces the one reported before.
 func (h *heartbeat) takeOffsets(d *Decision) *coordinator.Error {
 	var err *coordinator.Error
 	if h.req.TaskOffsets != nil {

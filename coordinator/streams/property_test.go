@@ -15,8 +15,8 @@ import (
 // quietRounds bounds how many rounds of heartbeats (one of each member) a group needs to settle once nothing happens.
 const quietRounds = 8
 
-// simClient is a client that follows the protocol (semantics.md §21): it reports its tasks when they changed and after
-// trouble, applies an assignment before it acknowledges it, and joins anew with the same id when it is fenced.
+// simClient is a client that follows the protocol as the Java client does: it reports its tasks when they changed and
+// after trouble, applies an assignment before it acknowledges it, and joins anew with the same id when it is fenced.
 type simClient struct {
 	id, process, instance string
 	endpoint              *record.Endpoint

@@ -7,9 +7,9 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// reconciler moves one member towards its goal in steps that keep every task on one owner (semantics.md §6; Kafka's
-// CurrentAssignmentBuilder). Tasks that the goal no longer has are revoked first and given away only when the member
-// has reported that it released them.
+// reconciler moves one member towards its goal in steps that keep every task on one owner (KIP-1071, "Reconciliation of
+// the group"; Kafka's CurrentAssignmentBuilder). Tasks that the goal no longer has are revoked first and given away
+// only when the member has reported that it released them.
 type reconciler struct {
 	group *fsm.Group // whose indexes say who holds what, as of before this heartbeat; nil for a new group
 	// process is the member's process id.
@@ -113,7 +113,7 @@ func (r *reconciler) step(epoch int32) *record.CurrentAssignment {
 }
 
 // activeFree, standbyFree and warmupFree report whether the member may be given a role of a task now: active tasks are
-// exclusive in the group, all copies of a task are exclusive within a process (semantics.md §6.3).
+// exclusive in the group, all copies of a task are exclusive within a process (CurrentAssignmentBuilder).
 func (r *reconciler) activeFree(t topology.Task) bool {
 	if r.hold {
 		return false

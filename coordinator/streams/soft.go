@@ -121,7 +121,8 @@ const (
 func NewSoft() *Soft { return &Soft{Members: make(map[string]*SoftMember)} }
 
 // NewSoftOnElection makes the soft state of a group that a new leader found in its log: full session time-outs for
-// all members and full rebalance time-outs for those with tasks to revoke (semantics.md §14).
+// all members and full rebalance time-outs for those with tasks to revoke, as Kafka does after it has loaded a
+// partition.
 func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 	s := &Soft{
 		Members:       make(map[string]*SoftMember, g.NumMembers()),

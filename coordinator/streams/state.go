@@ -2,7 +2,8 @@ package streams
 
 import "github.com/coordd/coordd/fsm"
 
-// StateOf derives the state of a group (semantics.md §7); nil is Dead. It costs the same for every size.
+// StateOf derives the state of a group (KIP-1071, "Streams Group States"); nil is Dead. It costs the same for every
+// size.
 func StateOf(g *fsm.Group) GroupState {
 	switch {
 	case g == nil:

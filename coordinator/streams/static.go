@@ -9,7 +9,7 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// findStatic finds or makes the member of a heartbeat with an instance id (semantics.md §§9.2 and 9.3).
+// findStatic finds or makes the member of a heartbeat with an instance id (KIP-345 under KIP-1071).
 func (h *heartbeat) findStatic(d *Decision) *coordinator.Error {
 	instance := *h.req.InstanceID
 	holder := holderOf(h.group, instance)

@@ -13,7 +13,7 @@ var noStatus = []Status{}
 // maxListedErrors is how many creation errors a status detail repeats, as in Kafka.
 const maxListedErrors = 3
 
-// respond fills the reply (step 18, semantics.md §5.1).
+// respond fills the reply.
 func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 	s, r := h.env.Settings, &d.Reply
 	r.MemberID, r.MemberEpoch = h.memberID, next.MemberEpoch

@@ -19,7 +19,7 @@ const (
 const minFailureDelayMs = 1000
 
 // chooseTarget decides which target the member is reconciled to: the stored one, or a new one where the group epoch
-// moved on (step 14, semantics.md §4.2).
+// moved on.
 func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assignment, err *coordinator.Error) {
 	epoch = assignmentEpoch(h.group)
 	if h.target != nil {

@@ -23,7 +23,7 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 	return d
 }
 
-// InitialDelayOver is [Tick] for the initial rebalance delay (semantics.md §4.3).
+// InitialDelayOver is [Tick] for the initial rebalance delay.
 func InitialDelayOver(g *fsm.Group, soft *Soft, env *Env) Decision { return Tick(g, soft, env) }
 
 // AssignmentDue is [Tick] for a target that the assignment interval held back.

@@ -8,8 +8,8 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// updateTopology stores the topology of the first member and compares that of later ones with the group's (step 5 and
-// semantics.md §10.1; Kafka 4.4 does not take topology updates).
+// updateTopology stores the topology of the first member and compares that of later ones with the group's (Kafka 4.4
+// does not take topology updates).
 func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 	h.topology = groupTopology(h.group)
 	sent := h.req.Topology
@@ -34,7 +34,7 @@ func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 	return nil
 }
 
-// configure brings the configured topology up to date (steps 6 and 7).
+// configure brings the configured topology up to date.
 func (h *heartbeat) configure(d *Decision) *coordinator.Error {
 	topics, err := configured(h.soft, h.topology, &h.env)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// Validate checks what can be said of a request without looking at any group (semantics.md §3.1 rows 3 and 4, §3.2). Rights
-// are not its matter.
+// Validate checks what can be said of a request without looking at any group (KIP-1071, "Request Validation"; Kafka's
+// GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsInvalid). Rights are not its matter.
 func Validate(req *HeartbeatRequest) *coordinator.Error {
 	if req.Topology != nil {
 		if err := validateTopology(req.Topology); err != nil {
