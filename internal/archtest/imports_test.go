@@ -35,6 +35,17 @@ func packages(t *testing.T) []packageInfo {
 	return list
 }
 
+// forTests are the folders whose packages no node is made of: they may use what they need to drive and to watch one, such
+// as a Kafka client (kmsg, kgo, kadm), an embedded Kafka (kfake) or a generator (rapid). Files named _test.go are free for
+// the same reason: the rules look at the imports of packages, not of their tests.
+var forTests = []string{
+	"test",     // end-to-end tests, benchmarks and what starts processes for them
+	"internal", // the in-memory network, the simulation and these rules
+	// The samples and generators of records: no test file, since the tests of fsm, fsm/record and test/e2e/records share
+	// them and Go exports nothing from test files.
+	"fsm/record/recordtest",
+}
+
 // pure are the packages whose functions depend on their arguments only.
 var pure = []string{"topology", "assignor", "fsm", "coordinator"}
 
@@ -63,9 +74,29 @@ var onlyIn = []struct {
 	{"github.com/twmb/franz-go/pkg/kmsg", []string{"protocol", "gateway", "upstream"}, "the wire stays at the edge"},
 	{"github.com/twmb/franz-go/pkg/kgo", []string{"upstream"}, "coordd's own work upstream has one place"},
 	{"github.com/twmb/franz-go/pkg/kadm", []string{"upstream"}, "coordd's own work upstream has one place"},
-	{"github.com/twmb/franz-go/pkg/kfake", []string{"devcluster", "test/e2e/upstream"}, "kfake is an upstream for trying out, not a part of a node"},
+	{"github.com/twmb/franz-go/pkg/kfake", []string{"devcluster"}, "kfake is an upstream for trying out, not a part of a node"},
 	{"github.com/spf13/viper", []string{"config"}, "settings are read in one place"},
 	{"github.com/spf13/cobra", []string{"cmd/coordd"}, "commands have no logic to share"},
+	{"pgregory.net/rapid", nil, "generators are for tests"},
+}
+
+// never names who may not import which packages of the project, all with what is below them, and why.
+var never = []struct {
+	users []string // all but those for tests when nil
+	paths []string
+	why   string
+}{
+	{nil, forTests, "what a node is made of does not depend on what tests it"},
+	{nil, []string{"cmd"}, "main has no logic to share"},
+	{[]string{"topology"}, []string{"assignor", "fsm", "coordinator"}, "topologies and tasks are what the others speak of"},
+	{[]string{"assignor"}, []string{"fsm", "coordinator"}, "an assignor sees a Spec, not a group"},
+	{[]string{"fsm"}, []string{"assignor", "coordinator"}, "replay must not depend on the rules by which records were decided"},
+	{[]string{"coordinator"}, []string{"server", "gateway", "protocol"}, "decisions know neither the wire nor the node"},
+	{[]string{"coordinator/streams", "coordinator/offsets"}, []string{"coordinator/shard"}, "rules of a group know nothing of the machine that runs them"},
+	{[]string{"raftnode"}, []string{"fsm", "coordinator", "protocol", "gateway", "server"}, "Raft carries entries that it does not look into"},
+	{[]string{"protocol"}, []string{"gateway", "server", "raftnode", "upstream", "coordinator/shard"}, "encoding needs no node"},
+	{[]string{"gateway"}, []string{"server", "raftnode", "upstream", "topicctl", "fsm"}, "the gateway asks through its interfaces"},
+	{[]string{"upstream", "topicctl"}, []string{"server", "gateway", "protocol", "raftnode"}, "what speaks to the Kafka behind knows no client"},
 }
 
 func TestPurePackagesTouchNothing(t *testing.T) {
@@ -88,9 +119,31 @@ func TestPurePackagesTouchNothing(t *testing.T) {
 func TestLibrariesStayInTheirRooms(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
+		if within(name, forTests) {
+			continue
+		}
 		for _, rule := range onlyIn {
 			if slices.Contains(p.Imports, rule.path) && !slices.Contains(rule.users, name) {
 				t.Errorf("%s imports %s: %s", name, rule.path, rule.why)
+			}
+		}
+	}
+}
+
+func TestNobodyImportsUpwards(t *testing.T) {
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if within(name, forTests) {
+			continue
+		}
+		for _, rule := range never {
+			if rule.users != nil && !within(name, rule.users) {
+				continue
+			}
+			for _, imported := range p.Imports {
+				if own, ok := strings.CutPrefix(imported, module); ok && within(own, rule.paths) {
+					t.Errorf("%s imports %s: %s", name, own, rule.why)
+				}
 			}
 		}
 	}
