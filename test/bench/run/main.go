@@ -80,7 +80,9 @@ func main() {
 	defer stop()
 	err := b.run(ctx, *section)
 	rig.StopAll()
-	fmt.Printf("\n%s\n\n%s", machine(), b.table.markdown())
+	if len(b.table.rows) > 0 {
+		fmt.Printf("\n%s\n\n%s", machine(), b.table.markdown())
+	}
 	if *out != "" && err == nil {
 		err = os.WriteFile(*out, []byte(machine()+"\n\n"+b.table.markdown()), 0o644)
 	}
