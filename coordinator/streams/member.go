@@ -94,17 +94,35 @@ func (h *heartbeat) checkEpoch() *coordinator.Error {
 		return coordinator.Errorf(coordinator.FencedMemberEpoch, "The streams group member has a greater member epoch "+
 			"(%d) than the one known by the group coordinator (%d). The member must abandon all its partitions and rejoin.",
 			got, c.MemberEpoch)
-	case got == c.PreviousEpoch && h.reported() && h.ownsOnlyAssigned():
-		return nil // the response that told the new epoch was lost
+	case got == c.PreviousEpoch && (!h.reported() || h.ownsOnlyAssigned()):
+		// The response that told the new epoch was lost. Kafka fences a member that does not report its tasks here. But
+		// the lost response may have been to a request that the client had given up, so that it does not know of it: its
+		// report was overtaken. The epoch moved only because that report released what was revoked, so the member owns
+		// nothing else than what it is told again now.
+		return nil
 	}
 	return coordinator.Errorf(coordinator.FencedMemberEpoch, "The streams group member has a smaller member epoch "+
 		"(%d) than the one known by the group coordinator (%d). The member must abandon all its partitions and rejoin.",
 		got, c.MemberEpoch)
 }
 
+// ownsOnlyAssigned says whether the member reports nothing that it would have to give up. A replica that is still
+// reported may have another role by now: becoming active, or a replica of the other kind, needs no release.
 func (h *heartbeat) ownsOnlyAssigned() bool {
 	a := &h.current.Assigned
-	return h.req.Active.SubsetOf(a.Active) && h.req.Standby.SubsetOf(a.Standby) && h.req.Warmup.SubsetOf(a.Warmup)
+	assigned := func(t topology.Task) bool {
+		return a.Active.Contains(t) || a.Standby.Contains(t) || a.Warmup.Contains(t)
+	}
+	return h.req.Active.SubsetOf(a.Active) && all(h.req.Standby, assigned) && all(h.req.Warmup, assigned)
+}
+
+func all(tasks topology.Tasks, ok func(topology.Task) bool) bool {
+	for t := range tasks.All() {
+		if !ok(t) {
+			return false
+		}
+	}
+	return true
 }
 
 // updateMember applies the request's fields and emits the member where that changes it.
