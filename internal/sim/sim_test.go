@@ -1,0 +1,332 @@
+package sim
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+var (
+	seedFlag   = flag.Uint64("seed", 1, "seed of the simulation")
+	faultsFlag = flag.Int("faults", 200, "leader partitions of the simulation; 10 with -short")
+)
+
+const (
+	numGroups  = 20
+	maxMembers = 6
+	// settleWithin bounds the time from the end of the faults until all groups are stable: a crashed member must be
+	// expired by a leader that was just elected, and its tasks move.
+	settleWithin = 30 * time.Second
+)
+
+// group is a streams application.
+type group struct {
+	id        string
+	wire      *kmsg.StreamsGroupHeartbeatRequestTopology
+	sources   map[string]string // topic by subtopology
+	processes []*process
+	members   []*member
+}
+
+func (g *group) source(subtopology string) string { return g.sources[subtopology] }
+
+// simulation is one run.
+type simulation struct {
+	t        *testing.T
+	rand     *rand.Rand
+	cluster  *cluster
+	observer *observer
+	groups   []*group
+	tasks    sync.WaitGroup // transfers, members
+	ids      int
+	// pausing are members that stand still, with the time at which they go on.
+	pausing map[*member]time.Time
+}
+
+func (s *simulation) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(s.rand.Int64N(int64(most-least)))
+}
+
+func (s *simulation) anyNode(r *rand.Rand) string { return anyNodeAddress(r) }
+
+// TestSimulation puts the cluster under leader partitions and other faults, while members join, leave, crash and commit.
+// After each heal all groups must become stable, and the observer must have nothing to say.
+func TestSimulation(t *testing.T) {
+	dir, seed, faults := dataDir(t), *seedFlag, *faultsFlag
+	if testing.Short() {
+		faults = min(faults, 10)
+	}
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s := &simulation{t: t, rand: rand.New(rand.NewPCG(seed, 0)), observer: newObserver(), pausing: map[*member]time.Time{}}
+		s.cluster = startCluster(t, dir, s.observer, seed)
+		defer func() {
+			s.end()
+			if t.Failed() {
+				t.Logf("repeat with -seed=%d", seed)
+			}
+		}()
+		s.form()
+		for round := range faults {
+			if !s.round(round) {
+				return
+			}
+		}
+		s.agree()
+		c := s.observer.counts
+		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, %d tasks granted, %d commits acknowledged",
+			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.grants, c.commits)
+	})
+	t.Logf("%v of real time", time.Since(began).Round(time.Millisecond))
+}
+
+// dataDir is a folder for the nodes: in memory where there is such a place, since what is tested survives processes and
+// not power cuts, and syncing a disk would be most of the time.
+func dataDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "coordd-sim-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// form waits for the nodes and makes the groups.
+func (s *simulation) form() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for i := range nodes {
+		if err := s.cluster.node(i).AwaitReady(ctx); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for i := range numGroups {
+		s.groups = append(s.groups, s.newGroup(i))
+	}
+	for _, g := range s.groups {
+		for range 1 + s.rand.IntN(4) {
+			s.join(g)
+		}
+	}
+	s.settle("the start")
+}
+
+// newGroup makes the topics and the topology of an application: one subtopology without state, one with, or two with a
+// repartition topic between.
+func (s *simulation) newGroup(i int) *group {
+	g := &group{id: fmt.Sprintf("app-%02d", i), sources: map[string]string{}}
+	in := g.id + "-in"
+	s.cluster.up.addTopic(in, int32(1+s.rand.IntN(5)))
+	top := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+	first := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+	first.SubtopologyID, first.SourceTopics = "0", []string{in}
+	g.sources["0"] = in
+	changelog := func(sub *kmsg.StreamsGroupHeartbeatRequestTopologySubtopology) {
+		t := kmsg.NewTopicInfo()
+		t.Topic = fmt.Sprintf("%s-%s-changelog", g.id, sub.SubtopologyID)
+		sub.StateChangelogTopics = append(sub.StateChangelogTopics, t)
+	}
+	switch i % 3 {
+	case 1:
+		changelog(&first)
+	case 2:
+		between := g.id + "-repartition"
+		first.RepartitionSinkTopics = []string{between}
+		second := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+		t := kmsg.NewTopicInfo()
+		t.Topic = between
+		second.SubtopologyID, second.RepartitionSourceTopics = "1", []kmsg.TopicInfo{t}
+		changelog(&second)
+		g.sources["1"] = between
+		top.Subtopologies = append(top.Subtopologies, second)
+	}
+	top.Subtopologies = append([]kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{first}, top.Subtopologies...)
+	g.wire = &top
+	return g
+}
+
+// join adds a member to a process of the group, often a new one.
+func (s *simulation) join(g *group) {
+	if len(g.members) >= maxMembers {
+		return
+	}
+	s.ids++
+	if len(g.processes) == 0 || s.rand.IntN(2) == 0 {
+		g.processes = append(g.processes, &process{
+			id:   fmt.Sprintf("%s-process-%d", g.id, s.ids),
+			host: s.cluster.net.Host(clientHost(s.rand.IntN(clientHosts))),
+		})
+	}
+	m := &member{
+		sim: s, group: g, process: g.processes[s.rand.IntN(len(g.processes))], id: fmt.Sprintf("m%04d", s.ids),
+		rand:     rand.New(rand.NewPCG(s.rand.Uint64(), 0)),
+		patience: []time.Duration{time.Second, 3 * time.Second, 30 * time.Second}[s.rand.IntN(3)],
+		stop:     make(chan ending, 1), done: make(chan struct{}), endpoints: -1, acked: true,
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	g.members = append(g.members, m)
+	s.tasks.Go(m.run)
+}
+
+// churn lets a member join, or ends one.
+func (s *simulation) churn() {
+	g := s.groups[s.rand.IntN(len(s.groups))]
+	if len(g.members) == 0 || s.rand.IntN(2) == 0 {
+		s.join(g)
+		return
+	}
+	m := g.members[s.rand.IntN(len(g.members))]
+	if _, pausing := s.pausing[m]; pausing {
+		return
+	}
+	how := leaves
+	switch p := s.rand.IntN(40); {
+	case p < 1:
+		how = pauses
+		s.pausing[m] = time.Now().Add(2*sessionTimeout + 5*time.Second)
+	case p < 3:
+		how = crashes
+	case p < 20:
+		how = leavesNow
+	}
+	m.stop <- how
+	if how != pauses {
+		g.members = slices.DeleteFunc(g.members, func(other *member) bool { return other == m })
+	}
+}
+
+// round is one leader partition with what goes on beside it, the heal, and the wait until all is well again.
+func (s *simulation) round(n int) bool {
+	what := s.partition()
+	if s.rand.IntN(3) == 0 {
+		what += ", " + s.nuisance()
+	}
+	end := time.Now().Add(s.between(300*time.Millisecond, 3*time.Second))
+	for range s.rand.IntN(4) {
+		time.Sleep(s.between(0, 500*time.Millisecond))
+		s.churn()
+	}
+	time.Sleep(time.Until(end))
+	s.cluster.heal()
+	if s.rand.IntN(4) == 0 {
+		s.transfer()
+	}
+	return s.settle(fmt.Sprintf("round %d: %s", n, what))
+}
+
+// settle waits until every group is stable and every member has what the log says.
+func (s *simulation) settle(after string) bool {
+	s.t.Helper()
+	deadline := time.Now().Add(settleWithin)
+	for _, until := range s.pausing {
+		if until.After(deadline) {
+			deadline = until.Add(settleWithin)
+		}
+	}
+	for {
+		if broken := s.observer.broken(); len(broken) > 0 {
+			for _, failure := range broken {
+				s.t.Error(failure)
+			}
+			s.t.Errorf("after %s", after)
+			return false
+		}
+		why := s.unsettled()
+		if why == "" {
+			return true
+		}
+		if time.Now().After(deadline) {
+			s.t.Errorf("%.3fs: after %s: not settled: %s", time.Since(s.observer.start).Seconds(), after, why)
+			return false
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// unsettled says what is not as it should be when there are no faults; "" when all is well.
+func (s *simulation) unsettled() string {
+	for m, until := range s.pausing {
+		if time.Now().Before(until) {
+			return fmt.Sprintf("%v stands still", m)
+		}
+		delete(s.pausing, m)
+	}
+	for _, g := range s.groups {
+		if why := s.unsettledGroup(g); why != "" {
+			return fmt.Sprintf("group %s: %s", g.id, why)
+		}
+	}
+	return ""
+}
+
+func (s *simulation) unsettledGroup(g *group) string {
+	committed := s.observer.groupState(g.id)
+	if len(g.members) != committed.NumMembers() {
+		return fmt.Sprintf("has %d members, %d run", committed.NumMembers(), len(g.members))
+	}
+	if len(g.members) == 0 {
+		return ""
+	}
+	for _, m := range g.members {
+		hard := committed.Member(m.id)
+		if hard == nil || hard.Current == nil {
+			return fmt.Sprintf("%v is not in the group", m)
+		}
+		epoch, owned, acked := m.view()
+		if assigned := heldOf(hard.Current.Assigned); epoch != hard.Current.MemberEpoch || owned.String() != assigned.String() || !acked {
+			return fmt.Sprintf("%v has %v at epoch %d (acknowledged: %v), should have %v at %d", m, owned, epoch, acked, assigned, hard.Current.MemberEpoch)
+		}
+	}
+	if state := streams.StateOf(committed); state != streams.StateStable {
+		return "is " + string(state)
+	}
+	return ""
+}
+
+// agree waits until all replicas hold the newest committed state.
+func (s *simulation) agree() {
+	deadline := time.Now().Add(settleWithin)
+	for time.Now().Before(deadline) {
+		if s.replicasAgree() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	s.t.Error("replicas do not come to the same state")
+}
+
+func (s *simulation) replicasAgree() bool {
+	for i := range nodes {
+		for _, shard := range s.cluster.node(i).Local().Shards {
+			_, digest := s.observer.lastState(uint32(shard.Shard + 1))
+			if shard.Digest != fmt.Sprintf("%x", digest) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// end lets every member crash and stops the cluster.
+func (s *simulation) end() {
+	for _, g := range s.groups {
+		for _, m := range g.members {
+			m.cancel()
+		}
+	}
+	s.cluster.shutdown()
+	s.tasks.Wait()
+	synctest.Wait()
+}
