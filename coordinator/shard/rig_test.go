@@ -1,0 +1,150 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// rig is a machine with a host whose outcomes the test hands back, one by one.
+type rig struct {
+	t *testing.T
+	*Machine
+	now      int64
+	settings coordinator.GroupSettings
+	topics   topics
+
+	known     int64 // what Proof says
+	proposed  []record.Entry
+	verifies  []int64
+	wakeAt    int64
+	foreign   []string
+	claims    []string
+	releases  []string
+	forgotten []string
+	commits   []*offsets.CommitRequest
+	drops     []uint64
+	ops       []uint64
+	events    []Event
+	created   []string
+}
+
+type topics map[string]int32
+
+func (t topics) Topic(name string) (topology.Topic, bool) {
+	n, ok := t[name]
+	return topology.Topic{Name: name, Partitions: n, ID: [16]byte{1}}, ok
+}
+
+func (r *rig) Propose(_ uint64, e record.Entry)                  { r.proposed = append(r.proposed, e) }
+func (r *rig) Proof(uint64) int64                                { return r.known }
+func (r *rig) Verify(at int64)                                   { r.verifies = append(r.verifies, at) }
+func (r *rig) Wake(at int64)                                     { r.wakeAt = at }
+func (r *rig) Settings(string) *coordinator.GroupSettings        { return &r.settings }
+func (r *rig) Topics() (topology.Metadata, uint64)               { return r.topics, uint64(len(r.topics)) }
+func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
+func (r *rig) CreationError(string) string                       { return "" }
+func (r *rig) CreateTopics(g string, _ []topology.InternalTopic) { r.created = append(r.created, g) }
+func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }
+func (r *rig) Claim(group string)                                { r.claims = append(r.claims, group) }
+func (r *rig) Release(group string)                              { r.releases = append(r.releases, group) }
+func (r *rig) Forget(group string)                               { r.forgotten = append(r.forgotten, group) }
+func (r *rig) Fetch(op uint64, _ *offsets.FetchRequest)          { r.ops = append(r.ops, op) }
+func (r *rig) DeleteOffsets(op uint64, _ *offsets.DeleteRequest) { r.ops = append(r.ops, op) }
+func (r *rig) DropOffsets(op uint64, _ string)                   { r.drops = append(r.drops, op) }
+func (r *rig) Observe(e Event)                                   { r.events = append(r.events, e) }
+func (r *rig) Commit(op uint64, request *offsets.CommitRequest) {
+	r.commits = append(r.commits, request)
+	r.ops = append(r.ops, op)
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, now: 1_000_000, topics: topics{"in": 4}, settings: coordinator.GroupSettings{
+		SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1000, TaskOffsetIntervalMs: 60000,
+		OffsetMetadataMaxBytes: 4096, AssignorName: "sticky",
+	}}
+	r.Machine = New(r, DefaultOptions())
+	r.elect()
+	return r
+}
+
+func (r *rig) elect() {
+	r.Elected(r.now, 1, fsm.NewState())
+	r.freshProof()
+}
+
+// freshProof gives the machine a fresh proof of leadership.
+func (r *rig) freshProof() {
+	r.proving = true
+	r.Verified(r.now, r.now, true)
+}
+
+// answer collects what a call was told.
+type answer struct {
+	done bool
+	n    int
+}
+
+func (a *answer) CallDone(*Call) { a.done, a.n = true, a.n+1 }
+
+var client = &coordinator.Client{ID: "app", Host: "/127.0.0.1", Principal: "User:ANONYMOUS"}
+
+func (r *rig) send(request any) (*Call, *answer) {
+	a := &answer{}
+	c := &Call{Client: client, Request: request, Done: a}
+	r.Submit(r.now, c)
+	r.Flush()
+	return c, a
+}
+
+func join(group, member string) *streams.HeartbeatRequest {
+	process := "p-" + member
+	return &streams.HeartbeatRequest{
+		Version: 1, GroupID: group, MemberID: member, EndpointEpoch: -1, RebalanceTimeoutMs: 60000, ProcessID: &process,
+		Topology: &topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"in"}}}},
+		Active:   topology.Tasks{}, Standby: topology.Tasks{}, Warmup: topology.Tasks{}, ClientTags: []record.KeyValue{},
+	}
+}
+
+func beat(group, member string, epoch int32) *streams.HeartbeatRequest {
+	return &streams.HeartbeatRequest{Version: 1, GroupID: group, MemberID: member, MemberEpoch: epoch, RebalanceTimeoutMs: -1}
+}
+
+func report(group, member string, epoch int32, active topology.Tasks) *streams.HeartbeatRequest {
+	h := beat(group, member, epoch)
+	h.Active, h.Standby, h.Warmup = active.WithoutEpochs(), topology.Tasks{}, topology.Tasks{}
+	if h.Active == nil {
+		h.Active = topology.Tasks{}
+	}
+	return h
+}
+
+// commitAll lets the entries in flight be committed, and those that follow.
+func (r *rig) commitAll() {
+	for r.inflight != nil {
+		r.Committed(r.now, r.inflight.id)
+		r.Flush()
+	}
+}
+
+// joined makes a member of a group and returns its answer.
+func (r *rig) joined(group, member string) streams.HeartbeatResponse {
+	r.t.Helper()
+	asked := len(r.foreign)
+	c, a := r.send(join(group, member))
+	if len(r.foreign) > asked {
+		r.ForeignChecked(r.now, group, "", nil)
+		r.Flush()
+	}
+	r.commitAll()
+	if !a.done || c.Err != nil || c.Heartbeat.Err != nil {
+		r.t.Fatalf("join of %s: done %v, %v, %v", member, a.done, c.Err, c.Heartbeat.Err)
+	}
+	return c.Heartbeat
+}
