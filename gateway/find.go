@@ -157,7 +157,7 @@ func (c *conn) upstreamCoordinator(group string) (int32, coordinator.Code, error
 	}
 	req := kmsg.NewFindCoordinatorRequest()
 	req.CoordinatorKey = group
-	req.Version = min(3, c.g.versions.max(c.homeBroker(), protocol.KeyFindCoordinator))
+	req.Version = min(3, c.versionsOf(c.homeBroker()).max(protocol.KeyFindCoordinator))
 	answer, err := c.ask(c.homeBroker(), &req)
 	if err != nil {
 		return noBroker, coordinator.None, err

@@ -48,6 +48,14 @@ type Config struct {
 	ParkTime time.Duration
 	// Quirks are repairs of what an upstream answers.
 	Quirks Quirks
+	// StateDir is an existing directory for what the gateway keeps over restarts: what the upstream's brokers serve, so
+	// that clients are answered while the upstream is away. Empty for none.
+	StateDir string
+	// Versions is what every upstream broker is taken to serve; no broker is asked then. It is for tests and for
+	// embedding without an upstream that could be asked; nil otherwise.
+	Versions *Versions
+
+	holdVersions, freshVersions time.Duration // for tests; see the constants
 }
 
 // Quirks repair answers of an upstream that Kafka's own clients cannot take.
@@ -217,6 +225,7 @@ func (g *Gateway) watchSlots() {
 				retry = time.After(time.Second)
 			}
 		}
+		g.versions.prefetch()
 		select {
 		case <-changed:
 		case <-retry:

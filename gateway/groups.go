@@ -132,7 +132,7 @@ func (c *conn) reachCoordinator(group string, h protocol.Header) (int32, *coordi
 		return 0, nil, err
 	case code != coordinator.None:
 		return 0, &coordinator.Error{Code: code}, nil
-	case !c.g.versions.serves(broker, h.Key, h.Version):
+	case !c.versionsOf(broker).serves(h.Key, h.Version):
 		return 0, notCoordinator, nil
 	}
 	if _, err := c.to(broker); err != nil {
