@@ -217,7 +217,7 @@ func TestCloseEndsEverything(t *testing.T) {
 }
 
 func TestALostUpstreamEndsTheConnectionsThatItOwes(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 1, brokers: 1})
+	w := newWorld(t, worldConfig{nodes: 1, brokers: 1, config: fixVersions})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

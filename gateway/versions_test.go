@@ -114,6 +114,9 @@ func (b *fakeBroker) restart() {
 	go b.accept(ln)
 }
 
+// fixVersions keeps gateways from asking brokers what they serve.
+func fixVersions(c *Config) { c.Versions = &Versions{Ranges: someVersions} }
+
 // see gives the world an image of some brokers.
 func (w *world) see(brokers ...*fakeBroker) {
 	image := &fakeImage{cluster: "upstream", controller: -1}
