@@ -155,6 +155,10 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 		c.refuse("malformed", h, err)
 		return err
 	}
+	if s.beat.MemberEpoch == streams.JoinEpoch {
+		c.g.foreign.forget(s.beat.GroupID)
+		delete(c.others, s.beat.GroupID)
+	}
 	s.call.Client = c.client
 	number := c.g.coords.Shard(s.beat.GroupID)
 	leader, ok := c.g.coords.Leader(number)

@@ -66,7 +66,9 @@ func (cc *coordinatorCache) forgetBroker(broker int32) {
 	cc.mu.Unlock()
 }
 
-// findCoordinator answers own groups, and others that were asked for before, from memory; the rest is the upstream's.
+// findCoordinator answers own groups, and others that were asked for before, from memory; the rest is the upstream's. A
+// group that this node's replica does not hold is the upstream's only when the leader of its shard says so: clients take
+// the answer for long.
 func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 	req, err := protocol.DecodeFindCoordinator(h.Version, body)
 	if err != nil {
@@ -78,11 +80,19 @@ func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 	answers := make([]protocol.Found, len(req.Keys))
 	rest := protocol.FindCoordinator{Type: req.Type}
 	var open []int // where the answers for rest go
-	for i, key := range req.Keys {
+	for i, owner := range c.owners(req.Keys) {
+		key := req.Keys[i]
 		var ok bool
-		if answers[i], ok = c.g.fromMemory(key); !ok {
-			rest.Keys = append(rest.Keys, key)
-			open = append(open, i)
+		switch owner {
+		case ownerHere:
+			answers[i] = c.g.ownCoordinator(key)
+		case ownerUnknown:
+			answers[i] = protocol.NotFound(key, notAvailable)
+		default:
+			if answers[i], ok = c.g.knownCoordinator(key); !ok {
+				rest.Keys = append(rest.Keys, key)
+				open = append(open, i)
+			}
 		}
 	}
 	if len(open) > 0 {
@@ -104,12 +114,44 @@ func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 	return nil
 }
 
-// fromMemory tells the coordinator of a group without asking anybody.
-func (g *Gateway) fromMemory(group string) (protocol.Found, bool) {
-	if g.coords.Holds(group) {
-		id, host, port, ok := g.coordinatorOf(group)
-		return protocol.Found{Key: group, Node: id, Host: host, Port: port}, ok
+// owners says of groups whose they are, asking the leaders of those that are not known here.
+func (c *conn) owners(groups []string) []owner {
+	owners := make([]owner, len(groups))
+	var unsure []int
+	for i, group := range groups {
+		if owners[i] = c.g.foreign.ownerOf(group); owners[i] == ownerUnknown {
+			unsure = append(unsure, i)
+		}
 	}
+	if len(unsure) == 0 {
+		return owners
+	}
+	c.blocking(func() {
+		var wg sync.WaitGroup
+		width := make(chan struct{}, batchWidth)
+		for _, i := range unsure {
+			width <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-width }()
+				owners[i] = c.g.foreign.ask(groups[i], c.done)
+			})
+		}
+		wg.Wait()
+	})
+	return owners
+}
+
+// ownCoordinator tells the coordinator of a group of ours.
+func (g *Gateway) ownCoordinator(group string) protocol.Found {
+	id, host, port, ok := g.coordinatorOf(group)
+	if !ok {
+		return protocol.NotFound(group, notAvailable)
+	}
+	return protocol.Found{Key: group, Node: id, Host: host, Port: port}
+}
+
+// knownCoordinator tells the upstream's coordinator of another group without asking the upstream.
+func (g *Gateway) knownCoordinator(group string) (protocol.Found, bool) {
 	broker, ok := g.where.get(group)
 	if !ok {
 		return protocol.Found{}, false

@@ -82,6 +82,7 @@ type Gateway struct {
 
 	versions versionCache
 	where    coordinatorCache
+	foreign  foreignGroups
 	hops     *hopClients
 
 	ctx   context.Context
@@ -141,6 +142,7 @@ func New(cfg Config) *Gateway {
 	g.metrics.init(cfg.Registerer)
 	g.versions.init(g)
 	g.where.init()
+	g.foreign.init(g)
 	g.hops = newHopClients(g)
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	return g
