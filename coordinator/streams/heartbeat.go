@@ -161,7 +161,7 @@ func (h *heartbeat) initialDelayRuns(d *Decision) bool {
 
 // reconcile moves the member towards its goal.
 func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assignment) (*record.CurrentAssignment, *coordinator.Error) {
-	if reconciledTo(h.current, goalEpoch) {
+	if reconciledTo(h.current, goalEpoch) || h.behind() {
 		return h.current, nil
 	}
 	r := reconciler{
@@ -195,6 +195,10 @@ func (h *heartbeat) putCurrent(d *Decision, c *record.CurrentAssignment) {
 func (h *heartbeat) reported() bool {
 	return h.req.Active != nil && h.req.Standby != nil && h.req.Warmup != nil
 }
+
+// behind says that the member has not seen the response that told its epoch. It is told again before it is moved on: after
+// another step its epoch would not be the one before any more, and it would be fenced for two lost responses.
+func (h *heartbeat) behind() bool { return !h.joining() && h.req.MemberEpoch != h.current.MemberEpoch }
 
 func (h *heartbeat) joining() bool { return h.req.MemberEpoch == JoinEpoch }
 

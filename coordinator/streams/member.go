@@ -106,14 +106,15 @@ func (h *heartbeat) checkEpoch() *coordinator.Error {
 		got, c.MemberEpoch)
 }
 
-// ownsOnlyAssigned says whether the member reports nothing that it would have to give up. A replica that is still
-// reported may have another role by now: becoming active, or a replica of the other kind, needs no release.
+// ownsOnlyAssigned says whether the member reports nothing but what it was given and has not confirmed to have given up.
+// A replica that is still reported may have another role by now: becoming active, or a replica of the other kind, needs
+// no release.
 func (h *heartbeat) ownsOnlyAssigned() bool {
-	a := &h.current.Assigned
-	assigned := func(t topology.Task) bool {
-		return a.Active.Contains(t) || a.Standby.Contains(t) || a.Warmup.Contains(t)
+	own := func(t topology.Task) bool {
+		return h.current.Assigned.Active.Contains(t) || h.current.Revoking.Active.Contains(t)
 	}
-	return h.req.Active.SubsetOf(a.Active) && all(h.req.Standby, assigned) && all(h.req.Warmup, assigned)
+	known := func(t topology.Task) bool { return holds(h.current, t) }
+	return all(h.req.Active, own) && all(h.req.Standby, known) && all(h.req.Warmup, known)
 }
 
 func all(tasks topology.Tasks, ok func(topology.Task) bool) bool {
