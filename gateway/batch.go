@@ -126,7 +126,7 @@ func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string
 			width <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-width }()
-				out, err := c.g.requestAtLeader(c.client, id, appendFrame(nil, h, parts[i]))
+				out, err := c.g.requestAtLeader(&errand{group: id, c: c}, c.client, appendFrame(nil, h, parts[i]))
 				if err == nil && out.err != nil {
 					out.answer, err = protocol.AppendError(nil, h, parts[i], out.err.Code, out.err.Message)
 				}

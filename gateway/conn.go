@@ -255,15 +255,33 @@ func (c *conn) wait() {
 }
 
 // blocking runs f, which may take its time, on the reader: what is ready is written before, and answers that come
-// meanwhile are written by those who give them.
+// meanwhile are written by those who give them. Requests behind are not worked on when the client has gone meanwhile.
 func (c *conn) blocking(f func()) {
 	c.mu.Lock()
 	c.reading = false
 	c.flush(true)
 	f()
+	if c.readErr == nil && c.hungUp() {
+		c.readErr = errClosed
+	}
 	c.mu.Lock()
 	c.reading = true
 	c.mu.Unlock()
+}
+
+// hungUp says whether the client has ended the connection, also while nobody reads it.
+func (c *conn) hungUp() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+	}
+	if c.raw == nil {
+		return false
+	}
+	ended := false
+	err := c.raw.Control(func(fd uintptr) { ended = peerEnded(int(fd)) })
+	return err != nil || ended
 }
 
 // know keeps the client of the request header; the same client is the rule on a connection.

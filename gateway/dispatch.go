@@ -171,7 +171,7 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 		c.g.coords.Submit(number, &s.call)
 		return nil
 	}
-	c.g.run(func() { c.g.rebeat(s) })
+	c.g.run(func() { c.g.rebeat(s, false) })
 	return nil
 }
 
@@ -195,11 +195,12 @@ func (c *conn) astray(here bool, req *streams.HeartbeatRequest) bool {
 	return true
 }
 
-// rebeat has a heartbeat answered by the leader of its shard where that is not this node, or was not when it was tried.
-func (g *Gateway) rebeat(s *slot) {
+// rebeat has a heartbeat answered by the leader of its shard where that is not this node, or was not when it was tried:
+// then it may have done something already.
+func (g *Gateway) rebeat(s *slot, tried bool) {
 	// The frame is copied: an attempt that is given up may look at it when the slot is long answered.
 	frame := bytes.Clone(s.frame)
-	out, err := g.requestAtLeader(s.call.Client, s.beat.GroupID, frame)
+	out, err := g.requestAtLeader(&errand{group: s.beat.GroupID, c: s.c, maybe: tried}, s.call.Client, frame)
 	switch {
 	case err != nil:
 		s.fail(notAvailable)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/coordinator"
@@ -133,60 +134,102 @@ const attemptTimeout = 60 * time.Second
 // it lost and we do not know.
 const retryPause = 20 * time.Millisecond
 
+// errand is a question to the leader of a group's shard, on behalf of a client connection or, without one, of all.
+type errand struct {
+	group string
+	c     *conn
+	// maybe says that an attempt was made whose outcome is not known: it may have done what it was to do.
+	maybe bool
+}
+
+// gone is closed with the client's connection.
+func (e *errand) gone() <-chan struct{} {
+	if e.c == nil {
+		return nil
+	}
+	return e.c.done
+}
+
+// wanted says that somebody still waits for the answer. What a client asked for before it went must not be done any
+// more: it may have said something else on another connection since.
+func (e *errand) wanted() bool { return e.c == nil || !e.c.hungUp() }
+
+// attempt is one try of an errand at one leader.
+type attempt struct {
+	errand *errand
+	leader int32
+	sent   atomic.Bool // given to the shard or to the connection to its node
+	given  atomic.Bool // given up
+	done   chan outcome
+}
+
+func (a *attempt) tell(answer []byte, err *coordinator.Error) { a.done <- outcome{answer, err} }
+
+// wanted says that the request is to be sent if it was not yet. It may make a system call.
+func (a *attempt) wanted() bool { return !a.given.Load() && a.errand.wanted() }
+
 // atLeader has an attempt made at the leader of a group's shard, and again at the next one when the leadership moves
 // meanwhile: heartbeats, commits and leaves are safe to repeat. Without a leader it waits; once it has waited for
-// ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE.
-func (g *Gateway) atLeader(group string, attempt func(leader int32, done chan<- outcome) error) (outcome, error) {
-	number := g.coords.Shard(group)
+// ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what start said.
+func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, error) {
+	number := g.coords.Shard(e.group)
 	patience := g.cfg.ParkTime
 	for {
+		if !e.wanted() {
+			return outcome{}, errClosed
+		}
 		changed := g.coords.LeaderChanged(number)
 		leader, ok := g.coords.Leader(number)
 		if ok {
-			done := make(chan outcome, 1)
-			if err := attempt(leader, done); err != nil {
+			a := &attempt{errand: e, leader: leader, done: make(chan outcome, 1)}
+			if err := start(a); err != nil {
 				return outcome{}, err
 			}
-			out, over := g.await(number, leader, done)
+			out, over := g.await(number, a)
 			if over {
 				return out, nil
 			}
+			e.maybe = e.maybe || a.sent.Load()
 		}
 		if patience == g.cfg.ParkTime {
 			g.metrics.parked.Inc()
 		}
-		start := time.Now()
 		wait := patience
 		if ok {
 			wait = min(wait, retryPause)
 		}
+		began := time.Now()
 		timer := time.NewTimer(wait)
 		select {
 		case <-changed:
 		case <-timer.C:
+		case <-e.gone():
 		case <-g.ctx.Done():
 			patience = 0
 		}
 		timer.Stop()
-		if patience -= time.Since(start); patience <= 0 {
+		if patience -= time.Since(began); patience <= 0 {
 			return outcome{err: notAvailable}, nil
 		}
 	}
 }
 
-// await waits for the outcome of an attempt at a leader. over is false when another leader is to be tried.
-func (g *Gateway) await(number uint32, leader int32, done <-chan outcome) (out outcome, over bool) {
+// await waits for the outcome of an attempt. over is false when another leader is to be tried.
+func (g *Gateway) await(number uint32, a *attempt) (out outcome, over bool) {
 	timeout := time.NewTimer(attemptTimeout)
 	defer timeout.Stop()
+	defer a.given.Store(true)
 	for {
 		changed := g.coords.LeaderChanged(number)
-		if now, ok := g.coords.Leader(number); ok && now != leader && leader != g.coords.Self() {
+		if now, ok := g.coords.Leader(number); ok && now != a.leader && a.leader != g.coords.Self() {
 			return outcome{}, false // the old leader may never answer: its machine is gone
 		}
 		select {
-		case out := <-done:
+		case out := <-a.done:
 			return out, out.err == nil || out.err.Code != coordinator.NotCoordinator
 		case <-changed:
+		case <-a.errand.gone():
+			return outcome{err: notAvailable}, true
 		case <-timeout.C:
 			return outcome{err: notAvailable}, true
 		case <-g.ctx.Done():
@@ -197,29 +240,35 @@ func (g *Gateway) await(number uint32, leader int32, done <-chan outcome) (out o
 
 // requestAtLeader has a request about one group answered by its leader, wherever that is. It blocks. frame must stay as
 // it is even after it returned (an attempt may have been given up).
-func (g *Gateway) requestAtLeader(client *coordinator.Client, group string, frame []byte) (outcome, error) {
-	return g.atLeader(group, func(leader int32, done chan<- outcome) error {
-		tell := func(answer []byte, err *coordinator.Error) { done <- outcome{answer, err} }
-		if leader == g.coords.Self() {
-			return g.execute(client, frame, tell)
+func (g *Gateway) requestAtLeader(e *errand, client *coordinator.Client, frame []byte) (outcome, error) {
+	out, err := g.atLeader(e, func(a *attempt) error {
+		if a.leader == g.coords.Self() {
+			a.sent.Store(true)
+			return g.execute(client, frame, a.tell)
 		}
 		g.metrics.hops.Inc()
-		g.hops.request(leader, hopKafka, client, frame, tell)
+		g.hops.request(a.leader, hopKafka, client, frame, a)
 		return nil
 	})
+	if err == nil && out.err == nil && e.maybe {
+		out.answer = settled(frame, out.answer)
+	}
+	return out, err
 }
 
 // holdsAtLeader asks a group's leader whether the group is ours. It blocks.
-func (g *Gateway) holdsAtLeader(client *coordinator.Client, group string) (held bool, err *coordinator.Error) {
-	out, _ := g.atLeader(group, func(leader int32, done chan<- outcome) error {
-		tell := func(answer []byte, err *coordinator.Error) { done <- outcome{answer, err} }
-		if leader == g.coords.Self() {
-			g.executeHolds(client, group, tell)
+func (g *Gateway) holdsAtLeader(e *errand, client *coordinator.Client) (held bool, err *coordinator.Error) {
+	out, gone := g.atLeader(e, func(a *attempt) error {
+		if a.leader == g.coords.Self() {
+			g.executeHolds(client, e.group, a.tell)
 		} else {
-			g.hops.request(leader, hopHolds, client, []byte(group), tell)
+			g.hops.request(a.leader, hopHolds, client, []byte(e.group), a)
 		}
 		return nil
 	})
+	if gone != nil {
+		return false, notAvailable
+	}
 	if out.err != nil {
 		return false, out.err
 	}

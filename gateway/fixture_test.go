@@ -47,6 +47,8 @@ type world struct {
 	clients map[any]coordinator.Client
 	later   bool           // shards answer on goroutines of their own
 	hangs   map[int32]bool // nodes whose shards answer nobody
+	unsure  map[int32]int  // how many calls a node decides and then says that it does not lead
+	peers   chan struct{}  // while it is open, nodes do not reach each other; nil: they do
 }
 
 type fakeGroup struct {
@@ -72,7 +74,7 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 	t.Helper()
 	w := &world{
 		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), held: map[string]*fakeGroup{},
-		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{},
+		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{}, unsure: map[int32]int{},
 	}
 	if wc.brokers > 0 {
 		kafka, err := kfake.NewCluster(kfake.NumBrokers(wc.brokers), kfake.SeedTopics(3, wc.topics...), kfake.DefaultNumPartitions(3))
@@ -111,6 +113,12 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 				DialPeer: func(ctx context.Context, node int32) (net.Conn, error) {
 					if hops[node] == nil {
 						return nil, errors.New("no such node")
+					}
+					w.mu.Lock()
+					open := w.peers
+					w.mu.Unlock()
+					if open != nil {
+						<-open
 					}
 					var d net.Dialer
 					return d.DialContext(ctx, "tcp", hops[node].Addr().String())
@@ -269,6 +277,10 @@ func (f fakeCoords) answer(s uint32, call *shard.Call) {
 		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator}
 	} else {
 		f.w.decide(call)
+		if f.w.unsure[f.self] > 0 {
+			f.w.unsure[f.self]--
+			call.Response, call.Err = nil, &coordinator.Error{Code: coordinator.NotCoordinator}
+		}
 	}
 	f.w.mu.Unlock()
 	call.Done.CallDone(call)
@@ -283,9 +295,17 @@ func (w *world) decide(call *shard.Call) {
 			g = &fakeGroup{offsets: map[string]map[int32]int64{}, members: map[string]bool{}}
 			w.held[string([]byte(r.GroupID))] = g
 		}
+		call.Response = &call.Heartbeat
+		if r.MemberEpoch < 0 {
+			call.Heartbeat = streams.HeartbeatResponse{MemberID: r.MemberID, MemberEpoch: r.MemberEpoch}
+			if !g.members[r.MemberID] {
+				call.Heartbeat = streams.HeartbeatResponse{Err: &coordinator.Error{Code: coordinator.UnknownMemberID}}
+			}
+			delete(g.members, r.MemberID)
+			return
+		}
 		g.members[string([]byte(r.MemberID))] = true
 		call.Heartbeat = streams.HeartbeatResponse{MemberID: r.MemberID, MemberEpoch: max(1, r.MemberEpoch), HeartbeatIntervalMs: 5000}
-		call.Response = &call.Heartbeat
 	case *shard.HoldsRequest:
 		_, held := w.held[r.GroupID]
 		call.Response = &shard.HoldsResponse{Held: held}
@@ -296,8 +316,12 @@ func (w *world) decide(call *shard.Call) {
 		}
 		call.Response = d
 	case *shard.DeleteGroupRequest:
+		resp := &shard.DeleteGroupResponse{}
+		if w.held[r.GroupID] == nil {
+			resp.Err = &coordinator.Error{Code: coordinator.GroupIDNotFound}
+		}
 		delete(w.held, r.GroupID)
-		call.Response = &shard.DeleteGroupResponse{}
+		call.Response = resp
 	case *offsets.CommitRequest:
 		resp := &offsets.CommitResponse{}
 		for _, t := range r.Topics {

@@ -75,7 +75,7 @@ func (f *foreignGroups) ask(group string, gone <-chan struct{}) owner {
 }
 
 func (f *foreignGroups) put(group string, q *ownerQuestion) {
-	held, refusal := f.g.holdsAtLeader(askerClient, group)
+	held, refusal := f.g.holdsAtLeader(&errand{group: group}, askerClient)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	current := f.asking[group] == q

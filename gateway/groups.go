@@ -60,7 +60,7 @@ func (c *conn) oneGroup(group string, h protocol.Header, body, frame []byte) err
 func (c *conn) replyFromLeader(group string, h protocol.Header, body, frame []byte) error {
 	var out outcome
 	var err error
-	c.blocking(func() { out, err = c.g.requestAtLeader(c.client, group, frame) })
+	c.blocking(func() { out, err = c.g.requestAtLeader(&errand{group: group, c: c}, c.client, frame) })
 	switch {
 	case err != nil:
 		return err
@@ -100,7 +100,7 @@ func (c *conn) ours(group string) (bool, *coordinator.Error) {
 	}
 	var held bool
 	var refusal *coordinator.Error
-	c.blocking(func() { held, refusal = c.g.holdsAtLeader(c.client, group) })
+	c.blocking(func() { held, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
 	if refusal == nil && !held {
 		if c.others == nil || len(c.others) >= maxForeign {
 			c.others = map[string]time.Time{}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -26,13 +27,21 @@ type hopClient struct {
 	all     *hopClients
 	node    int32
 	mu      sync.Mutex
-	nc      net.Conn // nil while it is being opened
+	nc      net.Conn    // nil while it is being opened
+	queue   []queuedHop // what waits until it is open
+	queued  int         // bytes in queue
 	out     []byte
 	writing bool
 	next    uint64
 	pending map[uint64]func([]byte, *coordinator.Error)
 	dead    bool
 	dial    func() (net.Conn, error)
+}
+
+// queuedHop is a request that is to be sent if it is still wanted when the connection is open.
+type queuedHop struct {
+	request hopRequest
+	attempt *attempt
 }
 
 func newHopClients(g *Gateway) *hopClients { return &hopClients{g: g, peers: map[int32]*hopClient{}} }
@@ -57,28 +66,34 @@ func (a *hopClients) peer(node int32) *hopClient {
 	return h
 }
 
-// request sends a request to a node. done is told once, on any goroutine: the answer, what the other side said instead,
-// or NOT_COORDINATOR when the node cannot be reached. It does not block; the payload is copied.
-func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, payload []byte, done func([]byte, *coordinator.Error)) {
+// request sends a request to a node. The attempt is told once, on any goroutine: the answer, what the other side said
+// instead, or NOT_COORDINATOR when the node cannot be reached or the connection ended. It does not block; the payload is copied. A request that is not
+// wanted any more when the connection opens is not sent.
+func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, payload []byte, to *attempt) {
 	if a.g.net.DialPeer == nil {
-		done(nil, unreachable)
+		to.tell(nil, unreachable)
 		return
 	}
 	h := a.peer(node)
 	if h == nil {
-		done(nil, unreachable)
+		to.tell(nil, unreachable)
 		return
 	}
 	h.mu.Lock()
-	if h.dead || len(h.out) > maxHopUnwritten {
+	if h.dead || len(h.out)+h.queued > maxHopUnwritten {
 		h.mu.Unlock()
-		done(nil, unreachable)
+		to.tell(nil, unreachable)
 		return
 	}
-	h.next++
-	h.pending[h.next] = done
-	h.out = appendHopRequest(h.out, &hopRequest{id: h.next, kind: kind, client: *client, payload: payload})
-	start := h.nc != nil && !h.writing
+	if h.nc == nil {
+		r := hopRequest{kind: kind, client: *client, payload: bytes.Clone(payload)}
+		h.queue = append(h.queue, queuedHop{r, to})
+		h.queued += len(payload)
+		h.mu.Unlock()
+		return
+	}
+	h.send(hopRequest{kind: kind, client: *client, payload: payload}, to)
+	start := !h.writing
 	if start {
 		h.writing = true
 	}
@@ -86,6 +101,15 @@ func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, 
 	if start {
 		go h.write()
 	}
+}
+
+// send puts a request behind what is to be written. h.mu is held.
+func (h *hopClient) send(r hopRequest, to *attempt) {
+	h.next++
+	r.id = h.next
+	h.pending[r.id] = to.tell
+	to.sent.Store(true)
+	h.out = appendHopRequest(h.out, &r)
 }
 
 // serve opens the connection and takes answers until it ends; everything that waits is told then.
@@ -97,8 +121,8 @@ func (h *hopClient) serve() {
 	h.all.mu.Unlock()
 	h.mu.Lock()
 	h.dead = true
-	pending := h.pending
-	h.pending, h.out = nil, nil
+	pending, queue := h.pending, h.queue
+	h.pending, h.queue, h.out = nil, nil, nil
 	nc := h.nc
 	h.mu.Unlock()
 	if nc != nil {
@@ -110,6 +134,35 @@ func (h *hopClient) serve() {
 	for _, done := range pending {
 		done(nil, unreachable)
 	}
+	for _, q := range queue {
+		q.attempt.tell(nil, unreachable)
+	}
+}
+
+// connected takes the connection into use, and sends what has waited for it and is still wanted.
+func (h *hopClient) connected(nc net.Conn) {
+	h.mu.Lock()
+	h.out = append(h.out, hopVersion)
+	for len(h.queue) > 0 {
+		queue := h.queue
+		h.queue, h.queued = nil, 0
+		h.mu.Unlock()
+		wanted := queue[:0]
+		for _, q := range queue {
+			if q.attempt.wanted() {
+				wanted = append(wanted, q)
+			} else {
+				q.attempt.tell(nil, unreachable)
+			}
+		}
+		h.mu.Lock()
+		for _, q := range wanted {
+			h.send(q.request, q.attempt)
+		}
+	}
+	h.nc, h.writing = nc, true
+	h.mu.Unlock()
+	go h.write()
 }
 
 func (h *hopClient) receive() error {
@@ -119,12 +172,7 @@ func (h *hopClient) receive() error {
 		return err
 	}
 	defer closeWith(g.ctx, nc)()
-	h.mu.Lock()
-	h.nc = nc
-	h.out = append([]byte{hopVersion}, h.out...)
-	h.writing = true
-	h.mu.Unlock()
-	go h.write()
+	h.connected(nc)
 	br := bufio.NewReaderSize(nc, 64<<10)
 	for {
 		frame, err := readHopFrame(br, maxUpstream)

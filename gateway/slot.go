@@ -165,7 +165,7 @@ func (s *slot) CallDone(call *shard.Call) {
 	if call.Err != nil {
 		if call.Err.Code == coordinator.NotCoordinator {
 			g := s.c.g
-			g.run(func() { g.rebeat(s) })
+			g.run(func() { g.rebeat(s, true) })
 			return
 		}
 		s.fail(call.Err)

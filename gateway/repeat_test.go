@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator/offsets"
+)
+
+// members is how many members a group has had that have not left.
+func (w *world) members(group string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if g := w.held[group]; g != nil {
+		return len(g.members)
+	}
+	return 0
+}
+
+func TestARepeatedLeaveIsDone(t *testing.T) {
+	for _, leader := range []int32{1, 2} { // at this node, and by the hop
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+		w.lead(leader)
+		c := dialPort(t, w.nodes[0].addr())
+		for _, epoch := range []int32{-1, -2} {
+			do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 0), 1)
+			leave := beat("ours", "m", epoch)
+			if epoch == -2 {
+				instance := "i"
+				leave.InstanceID = &instance
+			}
+			w.mu.Lock()
+			w.unsure[leader] = 1
+			w.mu.Unlock()
+			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != 0 || r.MemberEpoch != epoch || r.MemberID != "m" {
+				t.Errorf("leader %d, epoch %d: %+v", leader, epoch, r)
+			}
+			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != 25 {
+				t.Errorf("a leave that the client repeats: %+v", r)
+			}
+		}
+	}
+}
+
+func TestALeaveThatWasNotSentIsNoRepeat(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1, brokers: 1})
+	w.lead(0)
+	c := dialPort(t, w.nodes[0].addr())
+	leave := beat("ours", "m", -1)
+	c.send(c.encode(leave))
+	eventually(t, "it waits for a leader", func() bool { return testutil.ToFloat64(w.nodes[0].g.metrics.parked) == 1 })
+	w.lead(1)
+	if r, err := c.receive(leave, c.corr); err != nil || r.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode != 25 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestARepeatedDeletionIsDone(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+	for _, version := range []int16{0, 2} {
+		w.hold("ours")
+		w.blind[2] = true
+		w.unsure[1] = 0
+		c := dialPort(t, w.nodes[0].addr())
+		req := kmsg.NewPtrDeleteGroupsRequest()
+		req.Groups = []string{"ours"}
+		w.mu.Lock()
+		w.unsure[1] = 1
+		w.mu.Unlock()
+		if r := do[*kmsg.DeleteGroupsResponse](c, req, version); r.Groups[0].ErrorCode != 0 {
+			t.Errorf("v%d: %+v", version, r)
+		}
+	}
+}
+
+// hangUp closes a client's connection and waits until its node can see that.
+func hangUp(t *testing.T, g *Gateway, c *wire) {
+	t.Helper()
+	conns := g.connections()
+	_ = c.nc.Close()
+	eventually(t, "the end is seen", func() bool {
+		for _, conn := range conns {
+			if !conn.hungUp() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestWhatAClientAskedBeforeItWentIsNotDoneLate(t *testing.T) {
+	for _, pipelined := range []bool{false, true} {
+		w := newWorld(t, worldConfig{nodes: 1, brokers: 1, topics: []string{"in"}})
+		w.hold("ours")
+		w.lead(0)
+		g := w.nodes[0].g
+		requests := []kmsg.Request{beat("ours", "m", 5), commit("ours", "in", [16]byte{}, 3)}
+		if pipelined {
+			requests = []kmsg.Request{commit("ours", "in", [16]byte{}, 3), beat("ours", "m", 5)}
+		}
+		for i, req := range requests {
+			c := dialPort(t, w.nodes[0].addr())
+			req.SetVersion(min(8, req.MaxVersion()))
+			b := c.encode(req)
+			if pipelined {
+				b = append(b, c.encode(requests[1])...)
+			}
+			c.send(b)
+			eventually(t, "it waits for a leader", func() bool { return testutil.ToFloat64(g.metrics.parked) == float64(i+1) })
+			hangUp(t, g, c)
+			if pipelined {
+				break
+			}
+		}
+		w.lead(1)
+		eventually(t, "the connections end", func() bool { return len(g.connections()) == 0 })
+		other := dialPort(t, w.nodes[0].addr())
+		do[*kmsg.StreamsGroupHeartbeatResponse](other, beat("other", "m", 0), 1)
+		g.Close() // and waits for all that runs
+		if n := w.members("ours"); n != 0 {
+			t.Errorf("the heartbeat of a client that had gone was taken")
+		}
+		for _, call := range w.calls {
+			if _, ok := call.(*offsets.CommitRequest); ok {
+				t.Errorf("the commit of a client that had gone was taken")
+			}
+		}
+	}
+}
+
+func TestWhatWaitsForTheHopIsDroppedWithItsClient(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+	w.peers = make(chan struct{})
+	w.lead(2)
+	g := w.nodes[0].g
+	c, d := dialPort(t, w.nodes[0].addr()), dialPort(t, w.nodes[0].addr())
+	stays := beat("stays", "m", 0)
+	d.send(d.encode(stays))
+	c.send(c.encode(beat("goes", "m", 0)))
+	eventually(t, "both wait for the connection to the leader", func() bool {
+		g.hops.mu.Lock()
+		h := g.hops.peers[2]
+		g.hops.mu.Unlock()
+		if h == nil {
+			return false
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(h.queue) == 2
+	})
+	_ = c.nc.Close()
+	eventually(t, "the client is gone", func() bool { return len(g.connections()) == 1 })
+	close(w.peers)
+	if r, err := d.receive(stays, d.corr); err != nil || r.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode != 0 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if w.members("stays") != 1 || w.members("goes") != 0 {
+		t.Errorf("stays %d, goes %d", w.members("stays"), w.members("goes"))
+	}
+}

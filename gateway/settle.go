@@ -1,0 +1,78 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/protocol"
+)
+
+// settled is the client's answer to a request that the gateway itself repeated after an attempt with an unknown outcome.
+// A leave or a deletion that finds nothing left to do was done by an earlier attempt; the client knows of one request
+// only.
+func settled(frame, answer []byte) []byte {
+	h, body, err := protocol.ParseHeader(frame[4:])
+	if err != nil {
+		return answer
+	}
+	switch h.Key {
+	case protocol.KeyStreamsGroupHeartbeat:
+		return settledLeave(h, body, answer)
+	case protocol.KeyDeleteGroups:
+		return settledDelete(h, answer)
+	}
+	return answer
+}
+
+// leaveCodeAt is where the error code stands in a heartbeat's answer frame: behind the length, the correlation id, no
+// tags, and the throttle time.
+const leaveCodeAt = 4 + 4 + 1 + 4
+
+func settledLeave(h protocol.Header, body, answer []byte) []byte {
+	if len(answer) < leaveCodeAt+2 {
+		return answer
+	}
+	switch coordinator.Code(binary.BigEndian.Uint16(answer[leaveCodeAt:])) {
+	case coordinator.UnknownMemberID, coordinator.GroupIDNotFound:
+	default:
+		return answer
+	}
+	var req streams.HeartbeatRequest
+	if err := protocol.DecodeHeartbeat(h.Version, body, &req); err != nil || req.MemberEpoch >= streams.JoinEpoch {
+		return answer
+	}
+	epoch := streams.LeaveEpoch
+	if req.InstanceID != nil {
+		epoch = req.MemberEpoch
+	}
+	return protocol.AppendHeartbeat(nil, h.Version, h.Correlation, &streams.HeartbeatResponse{
+		MemberID: strings.Clone(req.MemberID), MemberEpoch: epoch, AcceptableRecoveryLag: -1, Status: []streams.Status{},
+	})
+}
+
+func settledDelete(h protocol.Header, answer []byte) []byte {
+	_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
+	if err != nil {
+		return answer
+	}
+	resp := kmsg.NewPtrDeleteGroupsResponse()
+	resp.Version = h.Version
+	if err := resp.ReadFrom(body); err != nil {
+		return answer
+	}
+	changed := false
+	for i := range resp.Groups {
+		if g := &resp.Groups[i]; g.ErrorCode == int16(coordinator.GroupIDNotFound) {
+			g.ErrorCode = 0
+			changed = true
+		}
+	}
+	if !changed {
+		return answer
+	}
+	return protocol.AppendResponse(nil, h, resp)
+}
