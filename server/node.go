@@ -213,6 +213,7 @@ func (n *Node) startGateway() error {
 		IdleTimeout:     time.Duration(n.config.MaxIdleMs) * time.Millisecond,
 		MaxConnections:  n.config.MaxConnections,
 		Quirks:          n.parts.Quirks,
+		StateDir:        n.config.DataDir,
 	})
 	return n.gateway.Start()
 }
