@@ -108,6 +108,7 @@ type cluster struct {
 	mu     sync.Mutex
 	seen   map[string][]Change // by node/group
 	tune   func(*Node)         // before Start
+	wrap   func(node int, c net.Conn) net.Conn
 }
 
 func newCluster(t testing.TB, nodes, groups int, timing Timing) *cluster {
@@ -126,6 +127,15 @@ func (c *cluster) config(i int) Config {
 		NodeID: int32(i), Dir: filepath.Join(c.dir, host(i)), ListenAddress: ":7000",
 		Groups: c.groups, Timing: c.timing,
 		Listen: c.net.Host(host(i)).Listen, Dial: c.net.Host(host(i)).Dial,
+	}
+	if c.wrap != nil {
+		cfg.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := c.net.Host(host(i)).Dial(ctx, addr)
+			if err != nil {
+				return nil, err
+			}
+			return c.wrap(i, conn), nil
+		}
 	}
 	if os.Getenv("RAFT_LOG") != "" {
 		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: host(i), Level: hclog.Debug})

@@ -62,7 +62,9 @@ type Timing struct {
 	// Heartbeat is the time without word from the leader after which a follower suspects it; it is also the base of
 	// the election timeout.
 	Heartbeat time.Duration
-	// Lease is how long a leader goes on without word from a majority before it steps down.
+	// Lease is how long a proof of leadership ([Group.Proof]) should be relied on; it allows for clocks of unequal speed
+	// and must not be longer than Heartbeat. A leader without word from a majority steps down after Heartbeat: earlier
+	// would cost leaderships on a busy machine and gain nothing, since no other node is elected before.
 	Lease time.Duration
 	// Commit is how often an idle leader tells the commit index.
 	Commit time.Duration

@@ -55,7 +55,7 @@ func raftConfig(c *Config, log hclog.Logger) *raft.Config {
 	rc.LocalID = serverID(c.NodeID)
 	rc.HeartbeatTimeout = c.Timing.Heartbeat
 	rc.ElectionTimeout = c.Timing.Heartbeat
-	rc.LeaderLeaseTimeout = c.Timing.Lease
+	rc.LeaderLeaseTimeout = c.Timing.Heartbeat
 	rc.CommitTimeout = c.Timing.Commit
 	rc.MaxAppendEntries = maxAppendEntries
 	rc.BatchApplyCh = true

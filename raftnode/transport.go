@@ -26,6 +26,7 @@ type transport struct {
 	stream  *streamLayer
 	planned *atomic.Uint64
 	muted   atomic.Bool
+	repeat  time.Duration // pause before an unanswered heartbeat is sent again
 	epoch   time.Time
 	peers   []*peer // without this node
 }
@@ -37,6 +38,7 @@ type peer struct {
 	lastIndex atomic.Uint64
 	contact   atomic.Int64 // when it answered last
 	acked     atomic.Int64 // when the latest request was sent with whose answer it acknowledged this node's term
+	beats     beats
 }
 
 var (
@@ -52,6 +54,7 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 		return nil, err
 	}
 	s := &streamLayer{muxListener: l, addr: advertised(n.cfg.AdvertisedAddress)}
+	s.life, s.cut = context.WithCancel(context.Background())
 	t := &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider: addresses(n.cfg.Peers),
@@ -63,6 +66,7 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 		}),
 		stream:  s,
 		planned: planned,
+		repeat:  n.cfg.Timing.Heartbeat / repeatsPerTimeout,
 		epoch:   time.Now().Add(-1), // so that no time is 0
 	}
 	for _, p := range n.cfg.Peers {
@@ -76,6 +80,7 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 // Close stops the transport and cuts its connections; the library would leave them to its peers.
 func (t *transport) Close() error {
 	err := t.NetworkTransport.Close()
+	t.stream.cut()
 	t.stream.mux.reset(t.stream.route)
 	return err
 }
@@ -83,6 +88,7 @@ func (t *transport) Close() error {
 // mute cuts the group off from its peers for good.
 func (t *transport) mute() {
 	t.muted.Store(true)
+	t.stream.cut()
 	t.stream.mux.reset(t.stream.route)
 }
 
@@ -93,9 +99,23 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if t.muted.Load() {
 		return errMuted
 	}
+	p := t.peer(id)
+	if p == nil || !isHeartbeat(args) {
+		return t.appendEntries(p, id, target, args, resp)
+	}
+	first, err := p.beats.send(t.repeat, t.stream.life.Done(), func(r *raft.AppendEntriesResponse) error {
+		return t.appendEntries(p, id, target, args, r)
+	})
+	if err == nil {
+		*resp = *first
+	}
+	return err
+}
+
+func (t *transport) appendEntries(p *peer, id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse) error {
 	sent := t.now()
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
-	p := t.peer(id)
 	if err != nil || resp.Term > args.Term || p == nil {
 		return err
 	}
@@ -198,6 +218,8 @@ func (t *transport) follower(node int32) FollowerStatus {
 type streamLayer struct {
 	*muxListener
 	addr advertised
+	life context.Context // ends when the group is cut off from its peers
+	cut  context.CancelFunc
 }
 
 var _ raft.StreamLayer = (*streamLayer)(nil)
@@ -207,7 +229,7 @@ func (s *streamLayer) Addr() net.Addr { return s.addr }
 
 // Dial opens a connection to the same group on another node.
 func (s *streamLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(s.life, timeout)
 	defer cancel()
 	c, err := s.mux.open(ctx, string(addr), s.route)
 	if err != nil {
