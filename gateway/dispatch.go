@@ -79,6 +79,11 @@ func (c *conn) local(h protocol.Header, body, frame []byte) error {
 
 // pass sends a request on to the upstream, except for what a coordd node answers for itself.
 func (c *conn) pass(h protocol.Header, body, frame []byte) error {
+	if h.Key == protocol.KeyMetadata || h.Key == protocol.KeyDescribeCluster {
+		if err := c.awaitView(); err != nil {
+			return err
+		}
+	}
 	switch {
 	case h.Key == protocol.KeyProduce:
 		return c.produce(h, body, frame)

@@ -75,6 +75,9 @@ func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 		return err
 	}
 	if req.Type != protocol.CoordinatorOfGroup {
+		if err := c.awaitView(); err != nil {
+			return err
+		}
 		return c.forward(c.homeBroker(), h, frame, rewriteDecoded)
 	}
 	answers := make([]protocol.Found, len(req.Keys))
@@ -96,6 +99,9 @@ func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 		}
 	}
 	if len(open) > 0 {
+		if err := c.awaitView(); err != nil {
+			return err
+		}
 		theirs, err := c.askCoordinators(h.Version, &rest)
 		if err != nil {
 			return err

@@ -48,6 +48,8 @@ type world struct {
 	later   bool           // shards answer on goroutines of their own
 	hangs   map[int32]bool // nodes whose shards answer nobody
 	unsure  map[int32]int  // how many calls a node decides and then says that it does not lead
+	unseen  bool           // nodes and slots are not known yet
+	without int32          // a broker that has no slot
 	peers   chan struct{}  // while it is open, nodes do not reach each other; nil: they do
 }
 
@@ -74,7 +76,7 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 	t.Helper()
 	w := &world{
 		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), held: map[string]*fakeGroup{},
-		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{}, unsure: map[int32]int{},
+		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{}, without: noBroker, unsure: map[int32]int{},
 	}
 	if wc.brokers > 0 {
 		kafka, err := kfake.NewCluster(kfake.NumBrokers(wc.brokers), kfake.SeedTopics(3, wc.topics...), kfake.DefaultNumPartitions(3))
@@ -184,11 +186,16 @@ func (w *world) refresh() {
 	for _, topic := range m.Topics {
 		image.names[topic.ID], image.ids[topic.Topic] = topic.Topic, topic.ID
 	}
+	w.change(func() { w.image = image })
+}
+
+// change changes what gateways know of nodes, slots or the upstream.
+func (w *world) change(f func()) {
 	w.mu.Lock()
-	w.image = image
+	defer w.mu.Unlock()
+	f()
 	close(w.moved)
 	w.moved = make(chan struct{})
-	w.mu.Unlock()
 }
 
 // lead makes a node the leader of all shards; 0 for none.
@@ -381,6 +388,12 @@ type fakeCluster struct{ w *world }
 
 func (f fakeCluster) Nodes() []Node {
 	var nodes []Node
+	f.w.mu.Lock()
+	unseen := f.w.unseen
+	f.w.mu.Unlock()
+	if unseen {
+		return nil
+	}
 	for _, n := range f.w.nodes {
 		f.w.mu.Lock()
 		live := !n.dead
@@ -394,8 +407,11 @@ func (f fakeCluster) Slots() []Slot {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	var slots []Slot
-	if f.w.image != nil {
+	if f.w.image != nil && !f.w.unseen {
 		for k, b := range f.w.image.brokers {
+			if b.ID == f.w.without {
+				continue
+			}
 			slots = append(slots, Slot{K: int32(k), Broker: b.ID})
 		}
 	}

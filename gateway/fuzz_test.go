@@ -62,7 +62,7 @@ func FuzzClientPort(f *testing.F) {
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 88, 0, 1})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
-	w := newWorld(f, worldConfig{nodes: 1, config: fixVersions})
+	w := newWorld(f, worldConfig{nodes: 1, config: withoutUpstream})
 	w.hold("g")
 	g := w.nodes[0].g
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -92,7 +92,7 @@ func FuzzHop(f *testing.F) {
 	f.Add(appendHopRequest([]byte{hopVersion}, &hopRequest{id: 1, kind: hopHolds, client: client, payload: []byte("g")}))
 	f.Add(appendHopAnswer(nil, 1, 16, nil))
 	f.Add([]byte{hopVersion, 0xff, 0xff, 0xff, 0xff, 0, 0})
-	w := newWorld(f, worldConfig{nodes: 1, config: fixVersions})
+	w := newWorld(f, worldConfig{nodes: 1, config: withoutUpstream})
 	w.hold("g")
 	g := w.nodes[0].g
 	f.Fuzz(func(t *testing.T, b []byte) {

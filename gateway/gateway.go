@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -55,7 +56,7 @@ type Config struct {
 	// embedding without an upstream that could be asked; nil otherwise.
 	Versions *Versions
 
-	holdVersions, freshVersions time.Duration // for tests; see the constants
+	holdVersions, freshVersions, viewPatience time.Duration // for tests; see the constants
 }
 
 // Quirks repair answers of an upstream that Kafka's own clients cannot take.
@@ -84,6 +85,7 @@ type Gateway struct {
 	where    coordinatorCache
 	foreign  foreignGroups
 	hops     *hopClients
+	partial  atomic.Pointer[<-chan struct{}] // Cluster.Changed when brokers without a number were waited for in vain
 
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -121,6 +123,9 @@ func New(cfg Config) *Gateway {
 	}
 	if cfg.ParkTime == 0 {
 		cfg.ParkTime = 1500 * time.Millisecond
+	}
+	if cfg.viewPatience == 0 {
+		cfg.viewPatience = viewPatience
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()

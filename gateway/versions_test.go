@@ -117,6 +117,12 @@ func (b *fakeBroker) restart() {
 // fixVersions keeps gateways from asking brokers what they serve.
 func fixVersions(c *Config) { c.Versions = &Versions{Ranges: someVersions} }
 
+// withoutUpstream keeps gateways from waiting for what will not come.
+func withoutUpstream(c *Config) {
+	fixVersions(c)
+	c.viewPatience = time.Nanosecond
+}
+
 // see gives the world an image of some brokers.
 func (w *world) see(brokers ...*fakeBroker) {
 	image := &fakeImage{cluster: "upstream", controller: -1}
@@ -125,11 +131,7 @@ func (w *world) see(brokers ...*fakeBroker) {
 		number, _ := strconv.Atoi(port)
 		image.brokers = append(image.brokers, Broker{ID: b.id, Host: host, Port: int32(number)})
 	}
-	w.mu.Lock()
-	w.image = image
-	close(w.moved)
-	w.moved = make(chan struct{})
-	w.mu.Unlock()
+	w.change(func() { w.image = image })
 }
 
 // listed asks for the versions of a port; nil when the connection was closed instead.
