@@ -34,7 +34,8 @@ func (e *execution) CallDone(call *shard.Call) {
 
 // execute gives a request about one group, whole with its length prefix, to the shard of this node. done is told once,
 // on any goroutine, the answer frame or why the shard did not take the call. An error means that the request is
-// malformed; done is not told then. The frame must stay as it is until then.
+// malformed; done is not told then. The frame must stay as it is until then. A request that names topics which the image
+// does not have (yet) waits for the image.
 func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(answer []byte, err *coordinator.Error)) error {
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
@@ -44,16 +45,77 @@ func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(an
 		return errGroupRequest
 	}
 	e := &execution{done: done}
-	if e.call.Request, e.finish, err = g.decodeGroupRequest(h, body); err != nil {
+	e.call.Client, e.call.Done = client, e
+	names := &topicNames{g: g}
+	if e.call.Request, e.finish, err = g.decodeGroupRequest(h, body, names); err != nil {
 		return err
 	}
-	e.call.Client, e.call.Done = client, e
-	g.coords.Submit(g.coords.Shard(shard.GroupID(e.call.Request)), &e.call)
+	if names.complete(h) {
+		g.coords.Submit(g.coords.Shard(shard.GroupID(e.call.Request)), &e.call)
+		return nil
+	}
+	g.run(func() { g.executeLater(e, h, body) })
 	return nil
 }
 
+// topicPatience is how long a request waits for the image to have the topics that it names.
+const topicPatience = 500 * time.Millisecond
+
+// executeLater executes a request when the image has its topics, or after topicPatience without those that are missing;
+// without any image it is told to come again.
+func (g *Gateway) executeLater(e *execution, h protocol.Header, body []byte) {
+	timer := time.NewTimer(g.cfg.topicPatience)
+	defer timer.Stop()
+	for waiting := true; ; {
+		changed := g.cluster.Changed()
+		names := &topicNames{g: g}
+		request, finish, err := g.decodeGroupRequest(h, body, names)
+		complete := names.complete(h)
+		switch {
+		case err != nil || !waiting && g.cluster.Image() == nil:
+			e.done(nil, &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress})
+			return
+		case complete || !waiting:
+			e.call.Request, e.finish = request, finish
+			g.coords.Submit(g.coords.Shard(shard.GroupID(request)), &e.call)
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			waiting = false
+		case <-g.ctx.Done():
+			waiting = false
+		}
+	}
+}
+
+// topicNames are the names of topics that a request has by their ids.
+type topicNames struct {
+	g       *Gateway
+	missing bool
+}
+
+// name is protocol.TopicNames over the image; an id that it does not have makes it look again soon.
+func (t *topicNames) name(id [16]byte) (name string, ok bool) {
+	if image := t.g.cluster.Image(); image != nil {
+		name, ok = image.TopicName(id)
+	}
+	if !ok {
+		t.missing = true
+		t.g.cluster.RefreshImage()
+	}
+	return name, ok
+}
+
+// complete says that the image had all that the request names and what its answer will name.
+func (t *topicNames) complete(h protocol.Header) bool {
+	byID := h.Key == protocol.KeyOffsetFetch && h.Version >= 10
+	return !t.missing && (!byID || t.g.cluster.Image() != nil)
+}
+
 // decodeGroupRequest decodes a request about one group, and says how its response is encoded.
-func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte) (request any, finish func(*shard.Call) []byte, err error) {
+func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte, names *topicNames) (request any, finish func(*shard.Call) []byte, err error) {
 	switch h.Key {
 	case protocol.KeyStreamsGroupHeartbeat:
 		req := &streams.HeartbeatRequest{}
@@ -66,12 +128,12 @@ func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte) (request an
 		if h.Key == protocol.KeyTxnOffsetCommit {
 			decode = protocol.DecodeTxnOffsetCommit
 		}
-		req, refused, err := decode(h.Version, body, g.topicName)
+		req, refused, err := decode(h.Version, body, names.name)
 		return req, func(call *shard.Call) []byte {
 			return protocol.AppendCommit(nil, h, call.Response.(*offsets.CommitResponse), refused...)
 		}, err
 	case protocol.KeyOffsetFetch:
-		groups, err := protocol.DecodeOffsetFetch(h.Version, body, g.topicName)
+		groups, err := protocol.DecodeOffsetFetch(h.Version, body, names.name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -100,19 +162,6 @@ func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte) (request an
 		return deleteCall(h, body)
 	}
 	return nil, nil, errGroupRequest
-}
-
-// topicName is protocol.TopicNames over the image; an id that it does not have makes it look again soon.
-func (g *Gateway) topicName(id [16]byte) (string, bool) {
-	image := g.cluster.Image()
-	if image == nil {
-		return "", false
-	}
-	name, ok := image.TopicName(id)
-	if !ok {
-		g.cluster.RefreshImage()
-	}
-	return name, ok
 }
 
 // outcome is what an attempt to answer a group request came to.

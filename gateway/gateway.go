@@ -56,7 +56,7 @@ type Config struct {
 	// embedding without an upstream that could be asked; nil otherwise.
 	Versions *Versions
 
-	holdVersions, freshVersions, viewPatience time.Duration // for tests; see the constants
+	holdVersions, freshVersions, viewPatience, topicPatience time.Duration // for tests; see the constants
 }
 
 // Quirks repair answers of an upstream that Kafka's own clients cannot take.
@@ -123,6 +123,9 @@ func New(cfg Config) *Gateway {
 	}
 	if cfg.ParkTime == 0 {
 		cfg.ParkTime = 1500 * time.Millisecond
+	}
+	if cfg.topicPatience == 0 {
+		cfg.topicPatience = topicPatience
 	}
 	if cfg.viewPatience == 0 {
 		cfg.viewPatience = viewPatience

@@ -120,7 +120,7 @@ func fixVersions(c *Config) { c.Versions = &Versions{Ranges: someVersions} }
 // withoutUpstream keeps gateways from waiting for what will not come.
 func withoutUpstream(c *Config) {
 	fixVersions(c)
-	c.viewPatience = time.Nanosecond
+	c.viewPatience, c.topicPatience = time.Nanosecond, time.Nanosecond
 }
 
 // see gives the world an image of some brokers.
