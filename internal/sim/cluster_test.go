@@ -196,6 +196,7 @@ func (c *cluster) rejoin(i int) {
 // heal ends all faults of the network and waits for nodes that restart.
 func (c *cluster) heal() {
 	c.down.Wait()
+	c.up.setSlow(false)
 	for i := range nodes {
 		c.rejoin(i)
 	}

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// partition cuts the leader of a random shard off, in one of several ways, and returns what it did.
-func (s *simulation) partition() string {
-	shard := s.rand.IntN(shards)
+// partition cuts the leader of a shard off, in one of several ways, and returns what it did.
+func (s *simulation) partition(shard int) string {
 	leader := s.cluster.leader(shard)
 	if leader < 0 {
 		leader = s.rand.IntN(nodes)

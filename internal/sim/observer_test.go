@@ -75,6 +75,7 @@ type shardHistory struct {
 // groupHistory is the committed past of a group, and what its members think that they hold.
 type groupHistory struct {
 	group  *fsm.Group
+	shard  int
 	told   map[string]map[int32][]string // member id, epoch: the assignments that were committed
 	left   map[string]bool               // members whose leave was acknowledged
 	active map[topology.Task]*member
@@ -181,7 +182,7 @@ func (o *observer) applied(node int, raftGroup uint32, index uint64, state fsm.S
 		h := o.history(g.ID)
 		if h.group != g {
 			o.committed(h, g)
-			h.group = g
+			h.group, h.shard = g, int(raftGroup)-1
 		}
 	}
 }
@@ -369,7 +370,14 @@ func (o *observer) groupState(id string) *fsm.Group {
 	return o.history(id).group
 }
 
-// lastDigests are the newest indexes and their digests by Raft group.
+// shardOf is the shard that holds a group.
+func (o *observer) shardOf(id string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.history(id).shard
+}
+
+// lastState is the newest index of a Raft group and the digest there.
 func (o *observer) lastState(raftGroup uint32) (index, digest uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -180,9 +180,12 @@ func (s *simulation) join(g *group) {
 	s.tasks.Go(m.run)
 }
 
-// churn lets a member join, or ends one.
-func (s *simulation) churn() {
+// churn lets a member join, or ends one; often in a group of the shard.
+func (s *simulation) churn(shard int) {
 	g := s.groups[s.rand.IntN(len(s.groups))]
+	for try := s.rand.IntN(2) * 10; try > 0 && s.observer.shardOf(g.id) != shard; try-- {
+		g = s.groups[s.rand.IntN(len(s.groups))]
+	}
 	if len(g.members) == 0 || s.rand.IntN(2) == 0 {
 		s.join(g)
 		return
@@ -209,14 +212,21 @@ func (s *simulation) churn() {
 
 // round is one leader partition with what goes on beside it, the heal, and the wait until all is well again.
 func (s *simulation) round(n int) bool {
-	what := s.partition()
+	shard := s.rand.IntN(shards)
+	churns, what := s.rand.IntN(4), ""
+	if s.rand.IntN(3) == 0 { // commits are under way when leader and members change
+		s.cluster.up.setSlow(true)
+		churns, what = 4, "slow upstream, "
+		time.Sleep(s.between(200*time.Millisecond, time.Second))
+	}
+	what += s.partition(shard)
 	if s.rand.IntN(3) == 0 {
 		what += ", " + s.nuisance()
 	}
 	end := time.Now().Add(s.between(300*time.Millisecond, 3*time.Second))
-	for range s.rand.IntN(4) {
+	for range churns {
 		time.Sleep(s.between(0, 500*time.Millisecond))
-		s.churn()
+		s.churn(shard)
 	}
 	time.Sleep(time.Until(end))
 	s.cluster.heal()

@@ -26,6 +26,7 @@ type upstream struct {
 
 	mu     sync.Mutex
 	rand   *rand.Rand
+	slow   bool
 	topics map[string]topology.Topic
 	groups map[string]*upstreamGroup
 }
@@ -68,12 +69,21 @@ func (u *upstream) delay() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch p := u.rand.IntN(100); {
+	case u.slow:
+		return time.Duration(100+u.rand.IntN(1500)) * time.Millisecond
 	case p < 3:
 		return time.Duration(500+u.rand.IntN(2500)) * time.Millisecond
 	case p < 15:
 		return time.Duration(20+u.rand.IntN(400)) * time.Millisecond
 	}
 	return time.Duration(200+u.rand.IntN(3000)) * time.Microsecond
+}
+
+// setSlow makes all later requests and answers take long.
+func (u *upstream) setSlow(slow bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.slow = slow
 }
 
 // link is a node's way to the upstream. While it is cut, requests and answers wait.
