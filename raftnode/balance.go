@@ -85,7 +85,7 @@ func (g *Group) settled(now time.Time) bool {
 // canTake says whether a node is live and close enough behind to lead.
 func (g *Group) canTake(node int32) bool {
 	in := g.inst.Load()
-	if in == nil || in.raft.State() != raft.Leader {
+	if in == nil || in.raft.State() != raft.Leader || g.node.isLeaving(node) {
 		return false
 	}
 	f := in.trans.follower(node)

@@ -109,6 +109,7 @@ type cluster struct {
 	seen   map[string][]Change // by node/group
 	tune   func(*Node)         // before Start
 	wrap   func(node int, c net.Conn) net.Conn
+	log    io.Writer // takes what an operator would see; nil for nothing
 }
 
 func newCluster(t testing.TB, nodes, groups int, timing Timing) *cluster {
@@ -139,6 +140,9 @@ func (c *cluster) config(i int) Config {
 	}
 	if os.Getenv("RAFT_LOG") != "" {
 		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: host(i), Level: hclog.Debug})
+	}
+	if c.log != nil {
+		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: host(i), Level: hclog.Info, Output: c.log})
 	}
 	for k := range c.nodes {
 		cfg.Peers = append(cfg.Peers, Peer{ID: int32(k), Address: host(k) + ":7000"})

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -18,7 +17,7 @@ const maxInFlight = maxAppendEntries - 4
 type Group struct {
 	id   uint32
 	node *Node
-	log  hclog.Logger
+	log  *limitedLog
 	fsm  *fsmAdapter
 	disk *store
 	snap *snapshots
@@ -41,6 +40,9 @@ type Group struct {
 	// group before, as far as this node knows since its start.
 	electedAt, unplannedAt time.Time
 	cold, everLed          bool
+	// vanishedAt is when the leader that this node followed went without another one being known yet; handedAt when this
+	// node handed leadership over last. Zero when not.
+	vanishedAt, handedAt time.Time
 	// stuckSince is since when raft leads without Elected having been told, refusedSince since when all proposals are
 	// refused for a transfer; zero when not.
 	stuckSince, refusedSince time.Time

@@ -141,6 +141,7 @@ func (g *Group) elected(in *instance, term uint64) {
 	now := time.Now()
 	g.mu.Lock()
 	g.electedAt = now
+	g.vanishedAt = time.Time{} // if it counted, so does this election
 	if !planned {
 		g.unplannedAt = now
 		g.cold = !g.everLed
@@ -162,6 +163,9 @@ func (g *Group) lost() {
 	}
 	g.mu.Lock()
 	g.told = -1
+	if g.moving.Load() == 0 && time.Since(g.handedAt) > g.node.cfg.Timing.Heartbeat {
+		g.unplannedAt, g.cold = time.Now(), false
+	}
 	g.mu.Unlock()
 	g.tell(Lost{})
 }
@@ -185,6 +189,12 @@ func (g *Group) sayLeader(node int32) {
 	before := g.told
 	g.told = node
 	g.everLed = g.everLed || node >= 0
+	switch {
+	case node < 0 && before >= 0:
+		g.vanishedAt = time.Now() // by a plan or without: who comes next tells
+	case node >= 0 && !g.vanishedAt.IsZero():
+		g.unplannedAt, g.cold, g.vanishedAt = g.vanishedAt, false, time.Time{}
+	}
 	g.mu.Unlock()
 	switch {
 	case node == before:

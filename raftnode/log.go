@@ -1,15 +1,19 @@
 package raftnode
 
 import (
+	"errors"
+	"io"
+	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
-// limitedLog lets a line with the same message through at most once a second and says how many were left out. It is
-// also how the library's log is brought to the project's levels: its debug lines are dropped, its information is our
-// debug, and what it calls an error (a peer that cannot be reached, say) is a warning to an operator.
+// limitedLog lets a warning or error with the same message through at most once a second and says how many were left
+// out. The loggers of all groups share the count, since what goes wrong for one goes wrong for all.
 //
 // Messages are few and constant; what varies is in the arguments. So the memory is bounded.
 type limitedLog struct {
@@ -30,11 +34,14 @@ type line struct {
 // maxLines bounds the messages that are told apart.
 const maxLines = 1024
 
-func newLimitedLog(l hclog.Logger) *limitedLog {
-	return &limitedLog{l, &lines{seen: map[string]*line{}}}
-}
+func newLimitedLog(l hclog.Logger, shared *lines) *limitedLog { return &limitedLog{l, shared} }
+
+func newLines() *lines { return &lines{seen: map[string]*line{}} }
 
 func (l *limitedLog) limited(level hclog.Level, msg string, args []any) {
+	if level == hclog.Debug && !l.Logger.IsDebug() {
+		return
+	}
 	if skipped, ok := l.lines.pass(msg); ok {
 		if skipped > 0 {
 			args = append(args[:len(args):len(args)], "left-out", skipped)
@@ -67,10 +74,45 @@ func (s *lines) pass(msg string) (skipped int, ok bool) {
 // Warn logs a warning.
 func (l *limitedLog) Warn(msg string, args ...any) { l.limited(hclog.Warn, msg, args) }
 
-// libraryLog is what the library logs to.
+// Error logs an error.
+func (l *limitedLog) Error(msg string, args ...any) { l.limited(hclog.Error, msg, args) }
+
+// libraryLog is what the library logs to; it brings the lines to the project's levels. What the library calls an error
+// is a warning here, unless it only tells that a peer is gone or another leader came: [reach] tells the first, changes
+// of leadership tell the second.
 type libraryLog struct{ *limitedLog }
 
-func newLibraryLog(l hclog.Logger) hclog.Logger { return libraryLog{newLimitedLog(l)} }
+func newLibraryLog(l *limitedLog) hclog.Logger { return libraryLog{l} }
+
+// ordinary are the library's errors that belong to the course of things.
+var ordinary = map[string]bool{
+	"failed to appendEntries to":                true,
+	"failed to heartbeat to":                    true,
+	"failed to make requestVote RPC":            true,
+	"failed to flush response":                  true,
+	"failed to accept connection":               true,
+	"peer has newer term, stopping replication": true,
+}
+
+// connEnded says whether an error among the arguments of a line tells that a connection or the transport ended.
+func connEnded(args []any) bool {
+	for _, a := range args {
+		err, ok := a.(error)
+		if !ok {
+			continue
+		}
+		for _, end := range []error{net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, raft.ErrTransportShutdown, errMuted} {
+			if errors.Is(err, end) {
+				return true
+			}
+		}
+		var timeout net.Error
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			return true
+		}
+	}
+	return false
+}
 
 // Trace drops the line.
 func (libraryLog) Trace(string, ...any) {}
@@ -84,8 +126,14 @@ func (l libraryLog) Info(msg string, args ...any) { l.limited(hclog.Debug, msg, 
 // Warn logs at debug level: what the library warns of is the ordinary course of elections.
 func (l libraryLog) Warn(msg string, args ...any) { l.limited(hclog.Debug, msg, args) }
 
-// Error logs a warning.
-func (l libraryLog) Error(msg string, args ...any) { l.limited(hclog.Warn, msg, args) }
+// Error logs a warning, or at debug level what is ordinary.
+func (l libraryLog) Error(msg string, args ...any) {
+	level := hclog.Warn
+	if ordinary[msg] || connEnded(args) {
+		level = hclog.Debug
+	}
+	l.limited(level, msg, args)
+}
 
 // IsTrace says no.
 func (libraryLog) IsTrace() bool { return false }

@@ -41,7 +41,7 @@ func newMetrics(n *Node, reg prometheus.Registerer) *metrics {
 		}),
 		drops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coordd_raft_connections_dropped_total",
-			Help: "Connections to the raft port that were closed by cause: bad, silent or too many.",
+			Help: "Connections to the raft port that were not served, by cause.",
 		}, []string{"cause"}),
 	}
 }

@@ -38,9 +38,11 @@ type mux struct {
 	log       *limitedLog
 	handshake time.Duration
 	dropped   func(cause string)
+	leaves    func(node int32) // told who said kindLeaving; may be nil
 
 	mu        sync.Mutex
 	listeners map[route]*muxListener
+	served    map[route]bool // routes that had a listener once
 	conns     map[*muxConn]struct{}
 	prefaces  map[net.Conn]struct{}
 	closed    bool
@@ -59,8 +61,9 @@ func newMux(ln net.Listener, dial func(context.Context, string) (net.Conn, error
 		dropped = func(string) {}
 	}
 	return &mux{
-		ln: ln, dial: dial, log: newLimitedLog(log), handshake: handshake, dropped: dropped,
+		ln: ln, dial: dial, log: newLimitedLog(log, newLines()), handshake: handshake, dropped: dropped,
 		listeners: map[route]*muxListener{},
+		served:    map[route]bool{},
 		conns:     map[*muxConn]struct{}{},
 		prefaces:  map[net.Conn]struct{}{},
 	}
@@ -132,10 +135,21 @@ func (m *mux) greet(c net.Conn) {
 		return
 	}
 	r := route{kind: b[0], group: binary.BigEndian.Uint32(b[1:])}
-	l := m.listeners[r]
-	if l == nil {
+	if r.kind == kindLeaving && m.leaves != nil {
 		m.mu.Unlock()
 		c.Close()
+		m.leaves(int32(r.group))
+		return
+	}
+	l := m.listeners[r]
+	if l == nil {
+		known := m.served[r]
+		m.mu.Unlock()
+		c.Close()
+		if known { // what it wants is being stopped or restarted
+			m.dropped("stopped")
+			return
+		}
 		m.drop("unknown", c, "kind", fmt.Sprintf("%q", r.kind), "group", r.group)
 		return
 	}
@@ -190,6 +204,7 @@ func (m *mux) listen(r route) (*muxListener, error) {
 	}
 	l := &muxListener{mux: m, route: r, conns: make(chan net.Conn, backlog), done: make(chan struct{})}
 	m.listeners[r] = l
+	m.served[r] = true
 	return l, nil
 }
 

@@ -21,6 +21,8 @@ type Node struct {
 	mux     *mux
 	groups  []*Group
 	metrics *metrics
+	lines   *lines
+	reach   map[int32]*reach // the other nodes; never changed
 
 	draining   atomic.Bool
 	stopping   chan struct{} // closed when the groups are to stop
@@ -47,9 +49,15 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: c, stopping: make(chan struct{}), supervised: make(chan struct{}),
+		lines: newLines(), reach: map[int32]*reach{},
 		barrier: func(r *raft.Raft) error { return r.Barrier(0).Error() },
 	}
 	n.lifetime, n.die = context.WithCancel(context.Background())
+	for _, p := range c.Peers {
+		if p.ID != c.NodeID {
+			n.reach[p.ID] = newReach(n, p.ID)
+		}
+	}
 	if err := n.open(); err != nil {
 		n.die()
 		return nil, errors.Join(err, n.release())
@@ -80,6 +88,7 @@ func (n *Node) open() (err error) {
 		return fmt.Errorf("raft port %s: %w", n.cfg.ListenAddress, err)
 	}
 	n.mux = newMux(ln, n.cfg.Dial, n.cfg.Timing.Handshake, n.cfg.Logger.Named("mux"), n.metrics.droppedConn)
+	n.mux.leaves = n.leaves
 	return n.metrics.register()
 }
 
@@ -88,7 +97,7 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
-	log := n.cfg.Logger.Named("raft").With("group", id)
+	log := newLimitedLog(n.cfg.Logger.With("group", id), n.lines)
 	g := &Group{id: id, node: n, log: log, told: -1, restart: make(chan string, 1), done: make(chan struct{})}
 	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log}
 	var err error

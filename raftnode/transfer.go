@@ -72,7 +72,13 @@ func (g *Group) transferOnce(ctx context.Context, to int32) error {
 	if err != nil {
 		return err
 	}
-	return in.raft.LeadershipTransferToServer(serverID(to), addr).Error()
+	err = in.raft.LeadershipTransferToServer(serverID(to), addr).Error()
+	if err == nil {
+		g.mu.Lock()
+		g.handedAt = time.Now()
+		g.mu.Unlock()
+	}
+	return err
 }
 
 // waitFor waits until a live target lacks at most the given number of entries; with none, also until no proposal is
@@ -115,6 +121,7 @@ func (n *Node) Drain(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timing.Drain)
 	defer cancel()
+	n.sayLeaving()
 	load := &drainLoad{taken: map[int32]int{}}
 	var wg sync.WaitGroup
 	for _, g := range n.groups {
@@ -129,42 +136,60 @@ type drainLoad struct {
 	taken map[int32]int
 }
 
-// pick chooses the live follower with the longest log, among equals the one that was given the least.
-func (l *drainLoad) pick(followers []FollowerStatus) (int32, bool) {
+// pick chooses the follower with the longest log, among equals the one that was given the least.
+func (l *drainLoad) pick(followers []FollowerStatus) int32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	live := slices.DeleteFunc(followers, func(f FollowerStatus) bool { return !f.Live })
-	if len(live) == 0 {
-		return 0, false
-	}
-	best := slices.MaxFunc(live, func(a, b FollowerStatus) int {
+	best := slices.MaxFunc(followers, func(a, b FollowerStatus) int {
 		return cmp.Or(cmp.Compare(a.LastIndex, b.LastIndex), l.taken[b.Node]-l.taken[a.Node], int(b.Node)-int(a.Node))
 	})
 	l.taken[best.Node]++
-	return best.Node, true
+	return best.Node
 }
 
+// drain hands the group over if there is a live node to take it that does not stop itself. A node that refused once is
+// not asked again.
 func (g *Group) drain(ctx context.Context, load *drainLoad) {
 	tick := time.NewTicker(transferPoll)
 	defer tick.Stop()
+	var refused []int32
 	for ctx.Err() == nil {
 		in := g.inst.Load()
 		if in == nil || in.raft.State() != raft.Leader {
 			return
 		}
-		if to, ok := load.pick(g.followers(in)); ok {
+		takers := slices.DeleteFunc(g.followers(in), func(f FollowerStatus) bool {
+			return !f.Live || g.node.isLeaving(f.Node) || slices.Contains(refused, f.Node)
+		})
+		switch {
+		case len(takers) > 0:
+			to := load.pick(takers)
 			err := g.Transfer(ctx, to)
 			if err == nil || errors.Is(err, ErrNotLeader) {
 				return
 			}
-			g.log.Info("leadership not handed over yet", "error", err)
+			g.log.Debug("leadership not handed over", "node", to, "error", err)
+			refused = append(refused, to)
+			continue
+		case len(refused) > 0:
+			g.log.Warn("leadership could not be handed over; the others will elect a leader", "refused-by", refused)
+			return
+		case g.leadsFor() >= g.node.cfg.Timing.Heartbeat:
+			return // who is live would have answered by now
 		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
 	}
-	if g.leading() {
-		g.log.Warn("leadership could not be handed over in time")
+}
+
+// leadsFor is for how long this node has led the group.
+func (g *Group) leadsFor() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.stuckSince.IsZero() {
+		return time.Since(g.stuckSince)
 	}
+	return time.Since(g.electedAt)
 }

@@ -35,6 +35,7 @@ type transport struct {
 type peer struct {
 	id        raft.ServerID
 	node      int32
+	reach     *reach
 	lastIndex atomic.Uint64
 	contact   atomic.Int64 // when it answered last
 	acked     atomic.Int64 // when the latest request was sent with whose answer it acknowledged this node's term
@@ -71,7 +72,7 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 	}
 	for _, p := range n.cfg.Peers {
 		if p.ID != n.cfg.NodeID {
-			t.peers = append(t.peers, &peer{id: serverID(p.ID), node: p.ID})
+			t.peers = append(t.peers, &peer{id: serverID(p.ID), node: p.ID, reach: n.reach[p.ID]})
 		}
 	}
 	return t, nil
@@ -116,6 +117,7 @@ func (t *transport) appendEntries(p *peer, id raft.ServerID, target raft.ServerA
 	resp *raft.AppendEntriesResponse) error {
 	sent := t.now()
 	err := t.NetworkTransport.AppendEntries(id, target, args, resp)
+	t.note(p, err)
 	if err != nil || resp.Term > args.Term || p == nil {
 		return err
 	}
@@ -127,6 +129,17 @@ func (t *transport) appendEntries(p *peer, id raft.ServerID, target raft.ServerA
 	raise(&p.contact, t.now())
 	raise(&p.acked, sent)
 	return nil
+}
+
+// note tells whether a peer answered. What an own cut of the connections causes says nothing about it.
+func (t *transport) note(p *peer, err error) {
+	switch {
+	case p == nil || t.muted.Load():
+	case err == nil:
+		p.reach.answered()
+	default:
+		p.reach.failed(err)
+	}
 }
 
 // raise sets a value unless it is higher already: heartbeats and entries are answered side by side.
@@ -176,18 +189,19 @@ func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, arg
 	if args.LeadershipTransfer {
 		t.planned.Store(args.Term)
 	}
-	return t.retryStale(func() error { return t.NetworkTransport.RequestVote(id, target, args, resp) })
+	return t.retryStale(id, func() error { return t.NetworkTransport.RequestVote(id, target, args, resp) })
 }
 
 // RequestPreVote asks whether a vote would be given.
 func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse) error {
-	return t.retryStale(func() error { return t.NetworkTransport.RequestPreVote(id, target, args, resp) })
+	return t.retryStale(id, func() error { return t.NetworkTransport.RequestPreVote(id, target, args, resp) })
 }
 
 // retryStale repeats a request that failed on a pooled connection: after a restart of the peer all of them are dead,
 // and a vote that fails counts as refused.
-func (t *transport) retryStale(request func() error) (err error) {
+func (t *transport) retryStale(id raft.ServerID, request func() error) (err error) {
+	defer func() { t.note(t.peer(id), err) }()
 	for range pooledConns + 1 {
 		if t.muted.Load() {
 			return errMuted

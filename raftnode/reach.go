@@ -1,0 +1,94 @@
+package raftnode
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// reach is what this node knows of another one, taken over all groups: whether it answers, and whether it is about to
+// stop. The library tells of each failed request of each group; one line a node is what an operator can use.
+type reach struct {
+	node     int32
+	log      hclog.Logger
+	after    time.Duration // silence that is worth a line
+	quiet    *atomic.Bool  // this node stops: whom it reaches is of no use any more
+	heard    atomic.Int64  // unix nanoseconds
+	silent   atomic.Bool   // told
+	leaving  atomic.Int64  // until when the node counts as about to stop, unix nanoseconds
+	lastLost atomic.Int64  // unix nanoseconds; when it was told to be silent
+}
+
+// silences is how many heartbeat timeouts without an answer make a node unreachable for the log.
+const silences = 4
+
+func newReach(n *Node, node int32) *reach {
+	r := &reach{node: node, log: n.cfg.Logger, after: silences * n.cfg.Timing.Heartbeat, quiet: &n.draining}
+	r.heard.Store(time.Now().UnixNano())
+	return r
+}
+
+// answered notes an answer.
+func (r *reach) answered() {
+	r.heard.Store(time.Now().UnixNano())
+	if r.silent.Load() && r.silent.CompareAndSwap(true, false) && !r.quiet.Load() {
+		silent := time.Since(time.Unix(0, r.lastLost.Load())).Round(time.Millisecond)
+		r.log.Info("node answers again", "peer", r.node, "told-unreachable-for", silent)
+	}
+}
+
+// failed notes a request that failed.
+func (r *reach) failed(err error) {
+	now := time.Now()
+	if now.Sub(time.Unix(0, r.heard.Load())) < r.after || r.quiet.Load() || !r.silent.CompareAndSwap(false, true) {
+		return
+	}
+	r.lastLost.Store(now.UnixNano())
+	if r.isLeaving() {
+		r.log.Info("node has stopped", "peer", r.node)
+		return
+	}
+	r.log.Warn("node cannot be reached", "peer", r.node, "error", err)
+}
+
+func (r *reach) isLeaving() bool { return time.Now().UnixNano() < r.leaving.Load() }
+
+// kindLeaving is the protocol of the raft port by which a node says that it is about to stop: the preface alone, with
+// the node's id in place of the group.
+const kindLeaving byte = 'D'
+
+// sayLeaving tells the other nodes that this one is about to stop, so that those that stop too do not hand it their
+// groups. It returns when all know, or soon.
+func (n *Node) sayLeaving() {
+	ctx, cancel := context.WithTimeout(n.lifetime, n.cfg.Timing.Heartbeat/repeatsPerTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range n.cfg.Peers {
+		if p.ID == n.cfg.NodeID {
+			continue
+		}
+		wg.Go(func() {
+			if c, err := n.mux.open(ctx, p.Address, route{kind: kindLeaving, group: uint32(n.cfg.NodeID)}); err == nil {
+				c.Close()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// leaves notes that another node is about to stop. It is forgotten after the time that a stop takes.
+func (n *Node) leaves(node int32) {
+	if r := n.reach[node]; r != nil {
+		t := &n.cfg.Timing
+		r.leaving.Store(time.Now().Add(2*t.Drain + silences*t.Heartbeat).UnixNano())
+	}
+}
+
+// isLeaving says whether a node is known to be about to stop.
+func (n *Node) isLeaving(node int32) bool {
+	r := n.reach[node]
+	return r != nil && r.isLeaving()
+}
