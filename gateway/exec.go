@@ -58,9 +58,6 @@ func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(an
 	return nil
 }
 
-// topicPatience is how long a request waits for the image to have the topics that it names.
-const topicPatience = 500 * time.Millisecond
-
 // executeLater executes a request when the image has its topics, or after topicPatience without those that are missing;
 // without any image it is told to come again.
 func (g *Gateway) executeLater(e *execution, h protocol.Header, body []byte) {
@@ -76,6 +73,7 @@ func (g *Gateway) executeLater(e *execution, h protocol.Header, body []byte) {
 			e.done(nil, &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress})
 			return
 		case complete || !waiting:
+			g.absent.add(names.missing)
 			e.call.Request, e.finish = request, finish
 			g.coords.Submit(g.coords.Shard(shard.GroupID(request)), &e.call)
 			return
@@ -88,30 +86,6 @@ func (g *Gateway) executeLater(e *execution, h protocol.Header, body []byte) {
 			waiting = false
 		}
 	}
-}
-
-// topicNames are the names of topics that a request has by their ids.
-type topicNames struct {
-	g       *Gateway
-	missing bool
-}
-
-// name is protocol.TopicNames over the image; an id that it does not have makes it look again soon.
-func (t *topicNames) name(id [16]byte) (name string, ok bool) {
-	if image := t.g.cluster.Image(); image != nil {
-		name, ok = image.TopicName(id)
-	}
-	if !ok {
-		t.missing = true
-		t.g.cluster.RefreshImage()
-	}
-	return name, ok
-}
-
-// complete says that the image had all that the request names and what its answer will name.
-func (t *topicNames) complete(h protocol.Header) bool {
-	byID := h.Key == protocol.KeyOffsetFetch && h.Version >= 10
-	return !t.missing && (!byID || t.g.cluster.Image() != nil)
 }
 
 // decodeGroupRequest decodes a request about one group, and says how its response is encoded.

@@ -61,13 +61,15 @@ type fakeGroup struct {
 type testNode struct {
 	w    *world
 	id   int32
-	base int32 // client port; broker ports follow
+	base int32                   // client port; broker ports follow
+	open map[string]net.Listener // ports that the gateway has not asked for yet
 	g    *Gateway
 	dead bool
 }
 
 type worldConfig struct {
 	nodes, brokers int
+	slots          int // broker ports, where there are more than brokers
 	topics         []string
 	config         func(*Config)
 }
@@ -100,7 +102,8 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 			t.Fatal(err)
 		}
 		hops[int32(i+1)] = hop
-		w.nodes = append(w.nodes, &testNode{w: w, id: int32(i + 1), base: freePorts(t, 1+wc.brokers)})
+		base, open := openPorts(t, 1+max(wc.brokers, wc.slots))
+		w.nodes = append(w.nodes, &testNode{w: w, id: int32(i + 1), base: base, open: open})
 	}
 	for s := range uint32(testShards) {
 		w.leaders[s] = 1
@@ -111,7 +114,8 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 			ClientListen: "127.0.0.1:" + strconv.Itoa(int(n.base)),
 			BrokerListen: func(k int32) string { return "127.0.0.1:" + strconv.Itoa(int(n.base+1+k)) },
 			Network: Network{
-				Hops: hops[n.id],
+				Listen: n.listen,
+				Hops:   hops[n.id],
 				DialPeer: func(ctx context.Context, node int32) (net.Conn, error) {
 					if hops[node] == nil {
 						return nil, errors.New("no such node")
@@ -139,8 +143,9 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 	return w
 }
 
-// freePorts finds n ports in a row that are free.
-func freePorts(t testing.TB, n int) int32 {
+// openPorts opens n ports in a row. They stay open, so that nobody else takes them and clients may connect before the
+// gateway asks for them.
+func openPorts(t testing.TB, n int) (base int32, open map[string]net.Listener) {
 	t.Helper()
 	for range 200 {
 		first, err := net.Listen("tcp", "127.0.0.1:0")
@@ -148,23 +153,37 @@ func freePorts(t testing.TB, n int) int32 {
 			t.Fatal(err)
 		}
 		base := first.Addr().(*net.TCPAddr).Port
-		open := []net.Listener{first}
+		open := map[string]net.Listener{first.Addr().String(): first}
 		for i := 1; i < n; i++ {
 			ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(base+i))
 			if err != nil {
 				break
 			}
-			open = append(open, ln)
+			open[ln.Addr().String()] = ln
+		}
+		if len(open) == n {
+			for _, ln := range open {
+				t.Cleanup(func() { _ = ln.Close() })
+			}
+			return int32(base), open
 		}
 		for _, ln := range open {
 			_ = ln.Close()
 		}
-		if len(open) == n {
-			return int32(base)
-		}
 	}
 	t.Fatal("no free ports in a row")
-	return 0
+	return 0, nil
+}
+
+func (n *testNode) listen(addr string) (net.Listener, error) {
+	n.w.mu.Lock()
+	defer n.w.mu.Unlock()
+	ln := n.open[addr]
+	if ln == nil {
+		return nil, errors.New("no such port")
+	}
+	delete(n.open, addr)
+	return ln, nil
 }
 
 func (n *testNode) addr() string { return "127.0.0.1:" + strconv.Itoa(int(n.base)) }
@@ -442,22 +461,15 @@ type wire struct {
 	corr int32
 }
 
-// dialPort waits until the port is open: broker ports open with the image.
 func dialPort(t testing.TB, addr string) *wire {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		nc, err := net.Dial("tcp", addr)
-		if err == nil {
-			t.Cleanup(func() { _ = nc.Close() })
-			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
-			return &wire{t: t, nc: nc}
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = nc.Close() })
+	_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
+	return &wire{t: t, nc: nc}
 }
 
 func (w *wire) encode(req kmsg.Request) []byte {

@@ -84,6 +84,7 @@ type Gateway struct {
 	versions versionCache
 	where    coordinatorCache
 	foreign  foreignGroups
+	absent   absentTopics
 	hops     *hopClients
 	partial  atomic.Pointer[<-chan struct{}] // Cluster.Changed when brokers without a number were waited for in vain
 

@@ -19,7 +19,6 @@ import (
 
 // fakeBroker is an upstream broker that answers nothing but ApiVersions.
 type fakeBroker struct {
-	t  testing.TB
 	id int32
 	ln net.Listener
 
@@ -27,6 +26,7 @@ type fakeBroker struct {
 	serves []protocol.VersionRange
 	epoch  int64
 	hangs  bool
+	down   bool
 	asked  int
 	conns  []net.Conn
 }
@@ -39,20 +39,27 @@ func newFakeBroker(t testing.TB, id int32, serves []protocol.VersionRange) *fake
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &fakeBroker{t: t, id: id, ln: ln, serves: serves}
-	t.Cleanup(b.stop)
-	go b.accept(ln)
+	b := &fakeBroker{id: id, ln: ln, serves: serves}
+	t.Cleanup(func() {
+		_ = ln.Close()
+		b.stop()
+	})
+	go b.accept()
 	return b
 }
 
-func (b *fakeBroker) accept(ln net.Listener) {
+func (b *fakeBroker) accept() {
 	for {
-		nc, err := ln.Accept()
+		nc, err := b.ln.Accept()
 		if err != nil {
 			return
 		}
 		b.mu.Lock()
-		b.conns = append(b.conns, nc)
+		if b.down {
+			_ = nc.Close()
+		} else {
+			b.conns = append(b.conns, nc)
+		}
 		b.mu.Unlock()
 		go func() {
 			for b.answer(nc) == nil {
@@ -92,27 +99,18 @@ func (b *fakeBroker) set(f func()) {
 	f()
 }
 
-// stop ends the broker as if its process had died.
+// stop ends the broker's connections, and whatever connects until restart. The port stays with the test.
 func (b *fakeBroker) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_ = b.ln.Close()
+	b.down = true
 	for _, nc := range b.conns {
 		_ = nc.Close()
 	}
 	b.conns = nil
 }
 
-// restart lets a stopped broker listen again where it did.
-func (b *fakeBroker) restart() {
-	b.t.Helper()
-	ln, err := net.Listen("tcp", b.ln.Addr().String())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.set(func() { b.ln = ln })
-	go b.accept(ln)
-}
+func (b *fakeBroker) restart() { b.set(func() { b.down = false }) }
 
 // fixVersions keeps gateways from asking brokers what they serve.
 func fixVersions(c *Config) { c.Versions = &Versions{Ranges: someVersions} }
@@ -189,11 +187,8 @@ func TestNoShortListWithoutTheUpstream(t *testing.T) {
 }
 
 func TestVersionsOfABrokerThatIsAway(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 1, brokers: 0, config: func(c *Config) {
-		ports := freePorts(t, 2)
-		c.BrokerListen = func(k int32) string { return "127.0.0.1:" + strconv.Itoa(int(ports+k)) }
-	}})
-	port := func(k int32) string { return w.nodes[0].g.cfg.BrokerListen(k) }
+	w := newWorld(t, worldConfig{nodes: 1, slots: 2})
+	port := w.nodes[0].brokerAddr
 	newer := append(slices.Clone(someVersions), protocol.VersionRange{Key: 60, Min: 0, Max: 1})
 	a, b := newFakeBroker(t, 1, someVersions), newFakeBroker(t, 2, newer)
 	a.stop()
