@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"net"
 	"os"
@@ -72,14 +71,6 @@ func (r *recorder) all() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.entries)
-}
-
-func (r *recorder) digest() uint64 {
-	h := fnv.New64a()
-	for _, e := range r.all() {
-		io.WriteString(h, e+"\n")
-	}
-	return h.Sum64()
 }
 
 type recorded []string

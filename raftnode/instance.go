@@ -126,7 +126,7 @@ func (in *instance) stop(log hclog.Logger, patience time.Duration) (stopped <-ch
 	case <-ended:
 	case <-deadline.C:
 		log.Error("raft does not stop; most likely the disk does not answer")
-		in.trans.Close()
+		_ = in.trans.Close()
 	}
 	in.proposals.abandon()
 	in.proofs.abandon()

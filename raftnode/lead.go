@@ -196,9 +196,9 @@ func (g *Group) sayLeader(node int32) {
 		g.unplannedAt, g.cold, g.vanishedAt = g.vanishedAt, false, time.Time{}
 	}
 	g.mu.Unlock()
-	switch {
-	case node == before:
-	case node == -1:
+	switch node {
+	case before:
+	case -1:
 		g.tell(LeaderUnknown{})
 	default:
 		g.tell(LeaderKnown{Node: node})

@@ -21,7 +21,7 @@ func lockDir(dir string) (*dirLock, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("data folder: lock %s: %w", path, err)
 		}
@@ -34,7 +34,7 @@ func lockDir(dir string) (*dirLock, error) {
 	}
 	// Only a hint for people; that it is written or not decides nothing.
 	if err := f.Truncate(0); err == nil {
-		fmt.Fprintln(f, os.Getpid())
+		_, _ = fmt.Fprintln(f, os.Getpid())
 	}
 	return &dirLock{f}, nil
 }

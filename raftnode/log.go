@@ -39,14 +39,14 @@ func newLimitedLog(l hclog.Logger, shared *lines) *limitedLog { return &limitedL
 func newLines() *lines { return &lines{seen: map[string]*line{}} }
 
 func (l *limitedLog) limited(level hclog.Level, msg string, args []any) {
-	if level == hclog.Debug && !l.Logger.IsDebug() {
+	if level == hclog.Debug && !l.IsDebug() {
 		return
 	}
 	if skipped, ok := l.lines.pass(msg); ok {
 		if skipped > 0 {
 			args = append(args[:len(args):len(args)], "left-out", skipped)
 		}
-		l.Logger.Log(level, msg, args...)
+		l.Log(level, msg, args...)
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 // A connection to the raft port begins with a preface: one byte that names the protocol and four bytes, big-endian,
 // with the group (zero for protocols other than raft). What follows belongs to the protocol.
 const (
-	kindRaft    byte = 'R'
-	prefaceSize      = 5
+	kindRaft byte = 'R'
+
+	prefaceSize = 5
 )
 
 const (
@@ -96,7 +97,7 @@ func (m *mux) accepted(c net.Conn) {
 	if m.closed || len(m.prefaces) >= maxPrefaces {
 		closed := m.closed
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		if !closed {
 			m.drop("flood", c, "waiting", maxPrefaces)
 		}
@@ -125,19 +126,19 @@ func (m *mux) greet(c net.Conn) {
 	delete(m.prefaces, c)
 	if m.closed {
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		return
 	}
 	if err != nil {
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		m.drop("preface", c, "error", err)
 		return
 	}
 	r := route{kind: b[0], group: binary.BigEndian.Uint32(b[1:])}
 	if r.kind == kindLeaving && m.leaves != nil {
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		m.leaves(int32(r.group))
 		return
 	}
@@ -145,7 +146,7 @@ func (m *mux) greet(c net.Conn) {
 	if l == nil {
 		known := m.served[r]
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		if known { // what it wants is being stopped or restarted
 			m.dropped("stopped")
 			return
@@ -161,11 +162,11 @@ func (m *mux) greet(c net.Conn) {
 	ok := l.deliver(mc)
 	m.mu.Unlock()
 	if oldest != nil {
-		oldest.Close()
+		_ = oldest.Close()
 		m.drop("too many", c, "group", r.group)
 	}
 	if !ok {
-		mc.Close()
+		_ = mc.Close()
 		m.drop("backlog", c, "kind", fmt.Sprintf("%q", r.kind), "group", r.group)
 	}
 }
@@ -220,7 +221,7 @@ func (m *mux) open(ctx context.Context, addr string, r route) (net.Conn, error) 
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
-		c.Close()
+		_ = c.Close()
 		return nil, net.ErrClosed
 	}
 	mc := m.track(c, r, true)
@@ -239,7 +240,7 @@ func (m *mux) open(ctx context.Context, addr string, r route) (net.Conn, error) 
 		err = c.SetWriteDeadline(time.Time{})
 	}
 	if err != nil {
-		mc.Close()
+		_ = mc.Close()
 		return nil, err
 	}
 	return mc, nil
@@ -256,7 +257,7 @@ func (m *mux) reset(r route) {
 	}
 	m.mu.Unlock()
 	for _, c := range cut {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -288,10 +289,10 @@ func (m *mux) close() error {
 	m.mu.Unlock()
 	err := m.ln.Close()
 	for _, l := range ls {
-		l.Close()
+		_ = l.Close()
 	}
 	for _, c := range cut {
-		c.Close()
+		_ = c.Close()
 	}
 	m.wg.Wait()
 	return err

@@ -84,13 +84,13 @@ func gone(t *testing.T, c net.Conn) {
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("connection still serves: %d bytes, %v", n, err)
 	}
-	c.Close()
+	_ = c.Close()
 }
 
 func TestMuxRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMuxBed(t)
-		defer b.close()
+		defer func() { _ = b.close() }()
 		var ls []*muxListener
 		for _, r := range []route{{kind: kindRaft, group: 3}, {kind: kindRaft, group: 4}, {kind: 'H'}} {
 			l, err := b.listen(r)
@@ -107,7 +107,7 @@ func TestMuxRoutes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(c, "hello %d", i)
+			_, _ = fmt.Fprintf(c, "hello %d", i)
 			s, err := l.Accept()
 			if err != nil {
 				t.Fatal(err)
@@ -119,7 +119,7 @@ func TestMuxRoutes(t *testing.T) {
 			b.reset(l.route)
 			gone(t, c)
 		}
-		ls[2].Close()
+		_ = ls[2].Close()
 		if _, err := ls[2].Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("accept after close: %v", err)
 		}
@@ -133,7 +133,7 @@ func TestMuxRoutes(t *testing.T) {
 func TestMuxDropsWhatItDoesNotUnderstand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMuxBed(t)
-		defer b.close()
+		defer func() { _ = b.close() }()
 		l, err := b.listen(route{kind: kindRaft})
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestMuxDropsWhatItDoesNotUnderstand(t *testing.T) {
 func TestMuxBearsFloods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMuxBed(t)
-		defer b.close()
+		defer func() { _ = b.close() }()
 		l, err := b.listen(route{kind: kindRaft})
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestMuxBearsFloods(t *testing.T) {
 			t.Errorf("counted %v", b.out)
 		}
 		for _, c := range open {
-			c.Close()
+			_ = c.Close()
 		}
 	})
 }
@@ -226,7 +226,7 @@ func TestMuxCloseEndsEverything(t *testing.T) {
 		l, _ := b.listen(route{kind: kindRaft})
 		waiting, silent := b.dial(t, []byte{kindRaft, 0, 0, 0, 0}), b.dial(t, nil)
 		synctest.Wait()
-		b.close()
+		_ = b.close()
 		gone(t, waiting)
 		gone(t, silent)
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
@@ -266,13 +266,13 @@ func FuzzMux(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn.SetWriteDeadline(time.Now().Add(time.Second))
-			conn.Write(data)
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			_, _ = conn.Write(data)
 			if hangUp {
-				conn.Close()
+				_ = conn.Close()
 			}
 			time.Sleep(5 * time.Second)
-			conn.Close()
+			_ = conn.Close()
 			time.Sleep(5 * time.Second)
 			if n := c.net.NumConns(); n != 0 {
 				t.Errorf("%d connections left", n)

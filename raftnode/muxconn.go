@@ -90,7 +90,7 @@ func (l *muxListener) Close() error {
 		for {
 			select {
 			case c := <-l.conns:
-				c.Close()
+				_ = c.Close()
 			default:
 				return
 			}

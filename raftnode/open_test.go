@@ -23,7 +23,7 @@ func open(t *testing.T, c Config) (*Node, error) {
 	t.Helper()
 	n, err := Open(c)
 	if err == nil {
-		t.Cleanup(func() { n.Shutdown(context.Background()) })
+		t.Cleanup(func() { _ = n.Shutdown(context.Background()) })
 	}
 	return n, err
 }
@@ -57,7 +57,7 @@ func TestDataFolderKeepsItsIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Shutdown(context.Background())
+	_ = n.Shutdown(context.Background())
 	for name, change := range map[string]func(*Config){
 		"node.id": func(c *Config) { c.NodeID = 1 },
 		"peers":   func(c *Config) { c.Peers = append(c.Peers, Peer{ID: 9, Address: "n9:7000"}) },
@@ -76,8 +76,8 @@ func TestDataFolderKeepsItsIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatalf("an address changed: %v", err)
 	}
-	n.Shutdown(context.Background())
-	os.WriteFile(filepath.Join(good.Dir, identityFile), []byte("{"), 0o600)
+	_ = n.Shutdown(context.Background())
+	_ = os.WriteFile(filepath.Join(good.Dir, identityFile), []byte("{"), 0o600)
 	if _, err := open(t, c.config(0)); !errors.Is(err, ErrDataDirMismatch) {
 		t.Errorf("damaged identity: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 		change(&c)
 		if n, err := Open(c); err == nil {
 			t.Errorf("%s: accepted", name)
-			n.Shutdown(context.Background())
+			_ = n.Shutdown(context.Background())
 		}
 	}
 }
@@ -107,13 +107,13 @@ func TestBadConfigIsRefused(t *testing.T) {
 func TestCrashWhileFormingIsRepaired(t *testing.T) {
 	virtual(t, 1, 1, noBalance, func(t *testing.T, c *cluster) {
 		dir := filepath.Join(c.config(0).Dir, "group-000")
-		os.MkdirAll(filepath.Join(dir, "snapshots", "2-17-1.tmp"), 0o700)
+		_ = os.MkdirAll(filepath.Join(dir, "snapshots", "2-17-1.tmp"), 0o700)
 		s, err := openStore(filepath.Join(dir, "raft.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.SetUint64([]byte("CurrentTerm"), 1)
-		s.close()
+		_ = s.SetUint64([]byte("CurrentTerm"), 1)
+		_ = s.close()
 		c.startAll()
 		c.mustPropose(c.leader(0), 0, "works")
 		if _, err := os.Stat(filepath.Join(dir, "snapshots", "2-17-1.tmp")); !os.IsNotExist(err) {
@@ -171,7 +171,7 @@ func TestOtherProtocolsShareThePort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(conn, "ping")
+		_, _ = io.WriteString(conn, "ping")
 		b := make([]byte, 4)
 		if _, err := io.ReadFull(s, b); err != nil || string(b) != "ping" {
 			t.Errorf("%q, %v", b, err)
@@ -184,7 +184,7 @@ func TestOtherProtocolsShareThePort(t *testing.T) {
 		if _, err := c.nodes[0].DialPeer(t.Context(), 5, 'H'); err == nil {
 			t.Error("dialled a node that does not exist")
 		}
-		c.nodes[1].Shutdown(t.Context())
+		_ = c.nodes[1].Shutdown(t.Context())
 		if _, err := conn.Read(b); err == nil {
 			t.Error("connection outlives the node")
 		}
@@ -216,7 +216,7 @@ coordd_raft_leader{group="0"} 1
 		if err != nil {
 			t.Error(err)
 		}
-		n.Shutdown(t.Context())
+		_ = n.Shutdown(t.Context())
 		c.nodes[0] = nil
 		if fs, err := reg.Gather(); err != nil || len(fs) != 0 {
 			t.Errorf("after shutdown: %d families, %v", len(fs), err)
@@ -242,20 +242,20 @@ func TestStoreOpensEitherWay(t *testing.T) {
 		if err := s.DeleteRange(1, last-20); err != nil {
 			t.Fatal(err)
 		}
-		s.close()
+		_ = s.close()
 		o := boltOptions()
 		o.NoFreelistSync = round%2 == 0
 		db, err := bbolt.Open(path, 0o600, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		db.View(func(tx *bbolt.Tx) error {
+		_ = db.View(func(tx *bbolt.Tx) error {
 			for err := range tx.Check() {
 				t.Error(err)
 			}
 			return nil
 		})
-		db.Update(func(tx *bbolt.Tx) error { return nil })
-		db.Close()
+		_ = db.Update(func(tx *bbolt.Tx) error { return nil })
+		_ = db.Close()
 	}
 }

@@ -72,7 +72,7 @@ func (n *Node) sayLeaving() {
 		}
 		wg.Go(func() {
 			if c, err := n.mux.open(ctx, p.Address, route{kind: kindLeaving, group: uint32(n.cfg.NodeID)}); err == nil {
-				c.Close()
+				_ = c.Close()
 			}
 		})
 	}

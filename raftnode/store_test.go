@@ -23,7 +23,7 @@ func TestStoreAgreesWithModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { s.close() }()
+		defer func() { _ = s.close() }()
 		model := map[uint64]byte{}
 		first, last, term := uint64(1), uint64(0), uint64(1)
 		add := func(k int) {
@@ -71,7 +71,7 @@ func TestStoreAgreesWithModel(t *testing.T) {
 				last += rapid.Uint64Range(1, 3000).Draw(t, "jump")
 				first = last + 1
 			case 5:
-				s.close()
+				_ = s.close()
 				if s, err = openStore(path); err != nil {
 					t.Fatal(err)
 				}
@@ -116,7 +116,7 @@ func TestTailIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer func() { _ = s.close() }()
 	for i := range uint64(40) {
 		if err := s.StoreLog(&raft.Log{Index: i + 1, Data: make([]byte, 512<<10)}); err != nil {
 			t.Fatal(err)
@@ -151,12 +151,12 @@ func TestStableValues(t *testing.T) {
 			t.Errorf("%d, %v", got, err)
 		}
 	}
-	s.Set([]byte("empty"), nil)
-	s.close()
+	_ = s.Set([]byte("empty"), nil)
+	_ = s.close()
 	if s, err = openStore(path); err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer func() { _ = s.close() }()
 	if got, err := s.GetUint64([]byte("x")); err != nil || got != 6 {
 		t.Errorf("after reopening: %d, %v", got, err)
 	}

@@ -183,7 +183,6 @@ type Host struct {
 	// guarded by net.mu
 	listeners map[int]*listener
 	nextPort  int
-	down      bool
 }
 
 // Name is the host's name, which is also its address.
@@ -305,7 +304,7 @@ func (h *Host) Close() {
 	}
 	h.net.mu.Unlock()
 	for _, l := range ls {
-		l.Close()
+		_ = l.Close()
 	}
 	var mine []*Conn
 	h.net.mu.Lock()

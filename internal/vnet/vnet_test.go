@@ -20,7 +20,7 @@ func connected(t *testing.T, n *Network) (net.Conn, net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	c, err := n.Host("a").Dial(t.Context(), l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestLatencyDelaysDialAndData(t *testing.T) {
 			t.Errorf("dial took %v, want one round trip", d)
 		}
 		start = time.Now()
-		c.Write([]byte("hello"))
+		_, _ = c.Write([]byte("hello"))
 		read(t, s, "hello")
 		if d := time.Since(start); d != 10*time.Millisecond {
 			t.Errorf("data took %v", d)
@@ -63,8 +63,8 @@ func TestCutHoldsBackUntilHealed(t *testing.T) {
 		n := New()
 		c, s := connected(t, n)
 		n.Cut("a", "b")
-		c.Write([]byte("later"))
-		s.SetReadDeadline(time.Now().Add(time.Second))
+		_, _ = c.Write([]byte("later"))
+		_ = s.SetReadDeadline(time.Now().Add(time.Second))
 		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read on a cut link: %v", err)
 		}
@@ -73,8 +73,8 @@ func TestCutHoldsBackUntilHealed(t *testing.T) {
 		if _, err := n.Host("a").Dial(ctx, "b:1"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("dial on a cut link: %v", err)
 		}
-		c.Close()
-		s.SetReadDeadline(time.Time{})
+		_ = c.Close()
+		_ = s.SetReadDeadline(time.Time{})
 		time.AfterFunc(time.Minute, func() { n.Heal("a", "b") })
 		read(t, s, "later")
 		if _, err := s.Read(make([]byte, 1)); err != io.EOF {
@@ -88,7 +88,7 @@ func TestRefuseResetsAndRefuses(t *testing.T) {
 		n := New()
 		_, s := connected(t, n)
 		l, _ := n.Host("b").Listen(":7")
-		defer l.Close()
+		defer func() { _ = l.Close() }()
 		n.Refuse("a", "b")
 		if _, err := s.Read(make([]byte, 1)); err == nil {
 			t.Fatal("read on a reset connection succeeded")
@@ -114,7 +114,7 @@ func TestHostCloseResetsPeers(t *testing.T) {
 		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 			t.Fatalf("own side reads %v", err)
 		}
-		c.Close()
+		_ = c.Close()
 		if n.NumConns() != 0 {
 			t.Errorf("%d connections left", n.NumConns())
 		}
@@ -126,14 +126,14 @@ func TestWindowHoldsWriterBack(t *testing.T) {
 		n := New()
 		c, s := connected(t, n)
 		big := bytes.Repeat([]byte("0123456789abcdef"), 3*window/16)
-		c.SetWriteDeadline(time.Now().Add(time.Second))
+		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 		if k, err := c.Write(big); k != window || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("wrote %d, %v", k, err)
 		}
-		c.SetWriteDeadline(time.Time{})
+		_ = c.SetWriteDeadline(time.Time{})
 		go func() {
-			c.Write(big[window:])
-			c.Close()
+			_, _ = c.Write(big[window:])
+			_ = c.Close()
 		}()
 		got, err := io.ReadAll(s)
 		if err != nil || !bytes.Equal(got, big) {
@@ -145,12 +145,12 @@ func TestWindowHoldsWriterBack(t *testing.T) {
 func TestDeadlineWakesWaitingRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := connected(t, New())
-		time.AfterFunc(time.Second, func() { c.SetReadDeadline(time.Now()) })
+		time.AfterFunc(time.Second, func() { _ = c.SetReadDeadline(time.Now()) })
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("read: %v", err)
 		}
-		time.AfterFunc(time.Second, func() { c.Close() })
-		c.SetReadDeadline(time.Time{})
+		time.AfterFunc(time.Second, func() { _ = c.Close() })
+		_ = c.SetReadDeadline(time.Time{})
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 			t.Fatalf("read after close: %v", err)
 		}
