@@ -192,3 +192,82 @@ func TestTransferWhileCutOff(t *testing.T) {
 		c.agree(0)
 	})
 }
+
+// TestBalancerLeavesUnplannedAlone: a group whose leader died is left where it is for half a minute, also by a node
+// that did not win that election but was handed the group since.
+func TestBalancerLeavesUnplannedAlone(t *testing.T) {
+	virtual(t, 3, 1, Timing{}, func(t *testing.T, c *cluster) {
+		c.startAll()
+		preferred := func() bool { return c.nodes[0].Group(0).Status().Serving }
+		c.eventually("the preferred node leads", preferred)
+		c.crash(0)
+		died := time.Now()
+		l := c.leader(0)
+		c.start(0)
+		time.Sleep(5 * time.Second)
+		other := 3 - l
+		if err := c.nodes[l].TransferTo(t.Context(), 0, int32(other)); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually("the third node leads", func() bool { return c.nodes[other].Group(0).Status().Serving })
+		for time.Since(died) < 29*time.Second {
+			if preferred() {
+				t.Fatalf("moved %v after the leader died", time.Since(died))
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		c.eventually("the preferred node leads again", preferred)
+		if d := time.Since(died); d > 40*time.Second {
+			t.Errorf("it took %v", d)
+		}
+	})
+}
+
+// TestBalancerFollowsPlansSoon: what was handed over by plan, as when nodes are restarted in turn, goes home soon.
+func TestBalancerFollowsPlansSoon(t *testing.T) {
+	virtual(t, 3, 1, Timing{}, func(t *testing.T, c *cluster) {
+		c.startAll()
+		preferred := func() bool { return c.nodes[0].Group(0).Status().Serving }
+		c.eventually("the preferred node leads", preferred)
+		time.Sleep(time.Minute)
+		for range 3 {
+			c.stop(0)
+			c.leader(0)
+			time.Sleep(2 * time.Second)
+			c.start(0)
+			start := time.Now()
+			c.eventually("the preferred node leads", preferred)
+			if d := time.Since(start); d > 10*time.Second {
+				t.Errorf("it took %v", d)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// TestPlannedTransferIsShort measures for how long a client that tries again at once is refused.
+func TestPlannedTransferIsShort(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		var gaps []time.Duration
+		for range 50 {
+			l := c.leader(0)
+			to := (l + 1) % 3
+			c.mustPropose(l, 0, "x")
+			time.Sleep(100 * time.Millisecond)
+			start := time.Now()
+			if err := c.nodes[l].TransferTo(t.Context(), 0, int32(to)); err != nil {
+				t.Fatal(err)
+			}
+			for c.propose(to, 0, "y") != nil {
+				time.Sleep(100 * time.Microsecond)
+			}
+			gaps = append(gaps, time.Since(start))
+		}
+		slices.Sort(gaps)
+		t.Logf("with %v each way: median %v, max %v", 200*time.Microsecond, gaps[25], gaps[49])
+		if gaps[49] > 50*time.Millisecond {
+			t.Errorf("the longest took %v", gaps[49])
+		}
+	})
+}
