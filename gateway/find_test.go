@@ -60,7 +60,7 @@ func TestFindCoordinatorWithoutALeader(t *testing.T) {
 }
 
 func TestALeaderIsAskedOnceForAll(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1, config: waitLong})
 	w.lead(0)
 	var wg sync.WaitGroup
 	for range 40 {

@@ -208,6 +208,11 @@ func (w *world) refresh() {
 	w.change(func() { w.image = image })
 }
 
+// waitLong lets gateways wait for as long as a test may take.
+func waitLong(c *Config) {
+	c.ParkTime, c.holdVersions, c.viewPatience, c.topicPatience = 30*time.Second, 30*time.Second, 30*time.Second, 30*time.Second
+}
+
 // change changes what gateways know of nodes, slots or the upstream.
 func (w *world) change(f func()) {
 	w.mu.Lock()

@@ -132,7 +132,7 @@ func TestFindCoordinator(t *testing.T) {
 }
 
 func TestRequestsWaitForALeader(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}, config: waitLong})
 	w.hold("ours")
 	w.lead(0)
 	c := dialPort(t, w.nodes[0].addr())
@@ -265,7 +265,7 @@ func TestCoorddNodesHaveNoConfigsLogDirsOrTransactions(t *testing.T) {
 func TestARequestIsRepeatedAtTheNextLeader(t *testing.T) {
 	for _, how := range []string{"the node hangs", "the hop breaks"} {
 		t.Run(how, func(t *testing.T) {
-			w := newWorld(t, worldConfig{nodes: 3, brokers: 1, topics: []string{"in"}})
+			w := newWorld(t, worldConfig{nodes: 3, brokers: 1, topics: []string{"in"}, config: waitLong})
 			w.hold("ours")
 			w.lead(2)
 			w.hangs[2] = true

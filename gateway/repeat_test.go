@@ -45,7 +45,7 @@ func TestARepeatedLeaveIsDone(t *testing.T) {
 }
 
 func TestALeaveThatWasNotSentIsNoRepeat(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 1, brokers: 1})
+	w := newWorld(t, worldConfig{nodes: 1, brokers: 1, config: waitLong})
 	w.lead(0)
 	c := dialPort(t, w.nodes[0].addr())
 	leave := beat("ours", "m", -1)
@@ -92,7 +92,7 @@ func hangUp(t *testing.T, g *Gateway, c *wire) {
 
 func TestWhatAClientAskedBeforeItWentIsNotDoneLate(t *testing.T) {
 	for _, pipelined := range []bool{false, true} {
-		w := newWorld(t, worldConfig{nodes: 1, brokers: 1, topics: []string{"in"}})
+		w := newWorld(t, worldConfig{nodes: 1, brokers: 1, topics: []string{"in"}, config: waitLong})
 		w.hold("ours")
 		w.lead(0)
 		g := w.nodes[0].g

@@ -23,7 +23,7 @@ func fetchByID(group string, id [16]byte) *kmsg.OffsetFetchRequest {
 
 func TestOffsetsByTopicIDWaitForTheImage(t *testing.T) {
 	for _, leader := range []int32{1, 2} {
-		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}, config: waitLong})
 		w.hold("ours")
 		w.lead(leader)
 		c := dialPort(t, w.nodes[0].addr())

@@ -136,7 +136,7 @@ func (v *versionCache) look(broker int32, start time.Time) (best *Versions, wait
 	news = v.news
 	now := time.Now()
 	own := v.brokers[broker]
-	if v.isFresh(broker, own, now) || own != nil && own.known != nil && own.at.After(start) {
+	if v.isFresh(broker, own, now, start) {
 		return own.known, 0, news
 	}
 	v.ask(broker, now)
@@ -158,13 +158,16 @@ func (v *versionCache) look(broker int32, start time.Time) (best *Versions, wait
 	return best, 0, news
 }
 
-// isFresh says whether a broker need not be asked. v.mu is held.
-func (v *versionCache) isFresh(broker int32, b *brokerVersions, now time.Time) bool {
-	if b == nil || b.known == nil || b.nc == nil || now.Sub(b.at) >= v.fresh {
+// isFresh says whether a broker need not be asked: it has answered since start, or lately and the connection stands. v.mu
+// is held.
+func (v *versionCache) isFresh(broker int32, b *brokerVersions, now, start time.Time) bool {
+	if b == nil || b.known == nil {
 		return false
 	}
-	addr, ok := v.g.brokerAddress(broker)
-	return ok && addr == b.addr
+	if addr, ok := v.g.brokerAddress(broker); !ok || addr != b.addr {
+		return false
+	}
+	return b.at.After(start) || b.nc != nil && now.Sub(b.at) < v.fresh
 }
 
 // best is the last that is known of a broker, else of the other one that served most, of the cluster that the upstream
@@ -203,7 +206,7 @@ func (v *versionCache) prefetch() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, b := range image.Brokers() {
-		if !v.isFresh(b.ID, v.brokers[b.ID], now) {
+		if !v.isFresh(b.ID, v.brokers[b.ID], now, now) {
 			v.ask(b.ID, now)
 		}
 	}

@@ -162,7 +162,7 @@ func maxOf(r *kmsg.ApiVersionsResponse, key int16) int16 {
 const keyMetadata = protocol.KeyMetadata
 
 func TestApiVersionsWaitsUntilTheUpstreamIsKnown(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 1})
+	w := newWorld(t, worldConfig{nodes: 1, config: waitLong})
 	b := newFakeBroker(t, 1, someVersions)
 	got := make(chan *kmsg.ApiVersionsResponse, 1)
 	go func() { got <- listed(t, w.nodes[0].addr()) }()

@@ -33,7 +33,7 @@ func names(resp kmsg.Response) int {
 }
 
 func TestAddressesAreToldWhenTheyAreKnown(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 2, brokers: 2, topics: []string{"in"}})
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 2, topics: []string{"in"}, config: waitLong})
 	for i, req := range addressed() {
 		for k, unseen := range []func(){func() { w.unseen = true }, func() { w.image = nil }} {
 			image := w.image
