@@ -181,6 +181,9 @@ func (r *runner) Topics() (topology.Metadata, uint64) {
 	return image, image.Version
 }
 
+// RefreshTopics implements shard.Host.
+func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
+
 // Assignor implements shard.Host.
 func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }
 

@@ -28,10 +28,19 @@ func (m *Machine) holdsGrants(id string) bool {
 // it: a first join takes the upstream seconds (group.initial.rebalance.delay.ms), which a first commit need not wait.
 const claimAfterMs = 1000
 
+// claimGapMs is the least time between two claims that no commit asked for, so that a crowd of new groups costs the log
+// and the upstream little: the first commit of a group claims it without delay.
+const claimGapMs = 200
+
 // claimEarly arms the claim of a group that has members and no claim.
 func (m *Machine) claimEarly(g *fsm.Group) {
-	if g.NumMembers() > 0 && !g.OffsetsClaimed && m.groupOf(g.ID).claim == claimNone {
-		m.timers.arm(timerKey{kind: timerClaim, group: g.ID}, m.now+claimAfterMs)
+	if g.NumMembers() == 0 || g.OffsetsClaimed {
+		return
+	}
+	if e := m.groupOf(g.ID); e.claim == claimNone && !e.early {
+		e.early = true
+		m.claimAt = max(m.now+claimAfterMs, m.claimAt+claimGapMs)
+		m.timers.arm(timerKey{kind: timerClaim, group: g.ID}, m.claimAt)
 	}
 }
 

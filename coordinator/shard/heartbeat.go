@@ -32,6 +32,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	env := m.env(r.GroupID)
 	soft := m.softOf(r.GroupID)
 	d := streams.Heartbeat(streams.HeartbeatInput{Group: g, Soft: soft, Env: env, Client: c.Client, Request: r})
+	m.lookAgain(d.Reply.Status)
 	if len(d.Records) > 0 {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
 			c.Heartbeat = d.Reply
@@ -59,6 +60,15 @@ func (m *Machine) finishHeartbeat(c *Call, r *streams.HeartbeatRequest, d *strea
 	}
 	m.runEffects(r.GroupID, d.Effects)
 	c.Done.CallDone(c)
+}
+
+// lookAgain asks for the topics anew when a source topic is missing: it may just have been created.
+func (m *Machine) lookAgain(statuses []streams.Status) {
+	for i := range statuses {
+		if statuses[i].Code == streams.StatusMissingSourceTopics {
+			m.host.RefreshTopics()
+		}
+	}
 }
 
 // withoutTopics answers while nothing is known of the upstream's topics yet: deciding now would take them all for

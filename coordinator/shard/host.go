@@ -25,6 +25,8 @@ type Host interface {
 	Settings(group string) *coordinator.GroupSettings
 	// Topics is the upstream's topics now, and a number that changes when any of them changes.
 	Topics() (topology.Metadata, uint64)
+	// RefreshTopics asks for a new picture of the topics soon: a topic was not there.
+	RefreshTopics()
 	// Assignor is the assignor of that name, or the default one where the name is not registered.
 	Assignor(name string) assignor.Assignor
 	// CreationError says why a topic could not be created lately; "" when there is nothing to say.

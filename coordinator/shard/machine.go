@@ -52,6 +52,8 @@ type Machine struct {
 	nextID   uint64
 	retryAt  int64 // when a refused proposal is tried again; 0: nothing to retry
 
+	claimAt int64 // when the last claim that no commit asked for is due
+
 	store   map[uint64]*storeOp
 	nextOp  uint64
 	foreign map[string][]*Call // joins that wait for the upstream's word about their group id
@@ -222,6 +224,8 @@ type group struct {
 	soft *streams.Soft
 	// claim is how far the takeover of the membership upstream is.
 	claim claimState
+	// early says that a claim without a commit is due.
+	early bool
 	// inherited says that an earlier leader claimed the membership and this one has not taken it over yet.
 	inherited bool
 	// waiting are calls that wait until the membership upstream is held, or ended.

@@ -395,3 +395,39 @@ func BenchmarkSteadyHeartbeat(b *testing.B) {
 		r.Flush()
 	}
 }
+
+func TestMissingSourceTopicIsLookedForAgain(t *testing.T) {
+	r := newRig(t)
+	r.topics = topics{"other": 1}
+	h := r.joined("g", "a")
+	if len(h.Status) == 0 || h.Status[0].Code != streams.StatusMissingSourceTopics || r.refreshed == 0 {
+		t.Fatalf("%+v, %d refreshes", h.Status, r.refreshed)
+	}
+}
+
+func TestClaimsWithoutCommitsAreSpread(t *testing.T) {
+	r := newRig(t)
+	for i := range 5 {
+		r.joined(fmt.Sprintf("g%d", i), "a")
+	}
+	for range int(claimAfterMs/10) + 1 {
+		r.now += 10
+		r.timers.wakeAt = r.now
+		r.Tick(r.now)
+		r.Flush()
+		r.commitAll()
+	}
+	if len(r.claims) != 1 {
+		t.Fatalf("%d claims at once", len(r.claims))
+	}
+	for range 4 * claimGapMs / 10 {
+		r.now += 10
+		r.timers.wakeAt = r.now
+		r.Tick(r.now)
+		r.Flush()
+		r.commitAll()
+	}
+	if len(r.claims) != 5 {
+		t.Fatalf("%d claims of 5 groups", len(r.claims))
+	}
+}

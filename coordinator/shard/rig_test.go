@@ -20,6 +20,7 @@ type rig struct {
 	settings coordinator.GroupSettings
 	topics   topics
 
+	refreshed int
 	known     int64 // what Proof says
 	proposed  []record.Entry
 	verifies  []int64
@@ -49,6 +50,7 @@ func (r *rig) Wake(at int64)                                     { r.wakeAt = at
 func (r *rig) Settings(string) *coordinator.GroupSettings        { return &r.settings }
 func (r *rig) Topics() (topology.Metadata, uint64)               { return r.topics, uint64(len(r.topics)) }
 func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
+func (r *rig) RefreshTopics()                                    { r.refreshed++ }
 func (r *rig) CreationError(string) string                       { return "" }
 func (r *rig) CreateTopics(g string, _ []topology.InternalTopic) { r.created = append(r.created, g) }
 func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }

@@ -128,7 +128,10 @@ func (m *Machine) fire(key timerKey, late int64) {
 	case timerFree:
 		delete(m.free, key.group)
 	case timerClaim:
-		m.resumeClaim(key.group)
+		if g != nil {
+			g.early = false
+			m.resumeClaim(key.group)
+		}
 	case timerGroup:
 		if g == nil || g.soft == nil {
 			return
