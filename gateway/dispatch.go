@@ -185,9 +185,9 @@ const maxNudged = 1000
 
 // astray says that a member stays at a port other than its coordinator's: at most once for a connection and group, for
 // whoever comes again is to be served. A join is served wherever it comes to: before it there may be no group, so that
-// FindCoordinator would name the same port.
+// FindCoordinator would name the same port. So is a report, which others may wait for.
 func (c *conn) astray(here bool, req *streams.HeartbeatRequest) bool {
-	if here && c.port.broker == noBroker || req.MemberEpoch <= streams.JoinEpoch {
+	if here && c.port.broker == noBroker || req.MemberEpoch <= streams.JoinEpoch || req.Active != nil {
 		return false
 	}
 	if _, told := c.nudged[req.GroupID]; told || len(c.nudged) >= maxNudged {
