@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coordd/coordd/coordinator/streams"
@@ -23,6 +24,7 @@ type batch struct {
 	effects []groupEffects
 	causes  []Event
 	tasks   []task // what was decided, to decide it again after a refused proposal
+	removed []removed
 	// partial says that an entry of the batch is in the log already.
 	partial bool
 	// proposedAt is when the entry was handed to Raft; its commit proves leadership at that time.
@@ -32,6 +34,13 @@ type batch struct {
 type groupEffects struct {
 	group   string
 	effects []streams.Effect
+}
+
+// removed is the soft state of a member that a decision of the batch removes, to put it back after a refused proposal:
+// without it the member would have no deadlines and never expire.
+type removed struct {
+	group, member string
+	soft          *streams.SoftMember
 }
 
 func (b *batch) touches(group string) bool {
@@ -66,10 +75,7 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 		return false
 	}
 	if err := m.append(t.group, d.Records); err != nil {
-		m.host.Observe(Event{Group: t.group, Failed: err})
-		if t.call != nil {
-			m.refuse(t.call, notAvailable)
-		}
+		m.cannotStore(t, d.Records, err)
 		return false
 	}
 	b := m.open
@@ -83,6 +89,9 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	g := m.groupOf(t.group)
 	if g.soft == nil {
 		g.soft = streams.NewSoft()
+	}
+	if sm := g.soft.Members[d.Soft.Removed]; sm != nil {
+		b.removed = append(b.removed, removed{t.group, d.Soft.Removed, sm})
 	}
 	m.applySoft(t.group, g.soft, &d.Soft)
 	return true
@@ -270,6 +279,9 @@ func (m *Machine) ProposalFailed(now int64, id uint64, notStarted bool) {
 	m.inflight, m.open, m.queue = nil, nil, nil
 	clear(m.queued)
 	m.working = m.committed
+	for _, gone := range slices.Backward(b.removed) {
+		m.groups[gone.group].soft.Members[gone.member] = gone.soft
+	}
 	for _, t := range tasks {
 		m.enqueue(t)
 	}

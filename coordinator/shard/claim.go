@@ -75,10 +75,14 @@ func claimRecord(id string, value record.Value) task {
 		group: id,
 		internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
 			wanted := g != nil && (g.NumMembers() > 0) == (value != nil)
-			if !wanted { // the group changed while the upstream was asked
-				if g != nil {
-					m.claimSettled(id)
-				}
+			switch {
+			case wanted:
+			case m.open.touches(id):
+				// The change that made it pointless is not committed: what comes next is decided on when it is.
+				m.enqueue(claimRecord(id, value))
+				return streams.Decision{}, false
+			default: // the group changed while the upstream was asked
+				m.claimSettled(id)
 				return streams.Decision{}, false
 			}
 			return streams.Decision{Records: []record.Record{{Key: record.Key{Type: record.TypeOffsetsClaim, Group: id}, Value: value}}}, true
