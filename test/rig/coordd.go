@@ -130,6 +130,24 @@ func (c *Cluster) WaitReady(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
+// WaitSpread waits until no shard has changed its leader for a while: after a start leaderships move to the nodes that
+// shall have them, and what kills the leader of a shard must know it.
+func (c *Cluster) WaitSpread(ctx context.Context, quiet, within time.Duration) error {
+	end := time.Now().Add(within)
+	var last map[int]int
+	since := time.Now()
+	for time.Since(since) < quiet {
+		if time.Now().After(end) {
+			return fmt.Errorf("leaders still change after %v: %v", within, last)
+		}
+		if leaders, err := c.Leaders(ctx, c.Nodes[0]); err == nil && !maps.Equal(leaders, last) {
+			last, since = leaders, time.Now()
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+	return nil
+}
+
 // Ready is nil when the readiness page answers 200.
 func (n *Node) Ready() error { return readyz(n.Admin) }
 

@@ -94,8 +94,11 @@ func (b *bench) startCoordd(ctx context.Context, name string, nodes int) (*side,
 		}
 		return c.WaitReady(ctx, time.Minute)
 	}
-	return s, nil
+	return s, c.WaitSpread(ctx, spreadQuiet, time.Minute)
 }
+
+// spreadQuiet is how long leaders must have stayed where they are before anything is measured.
+const spreadQuiet = 6 * time.Second
 
 func (b *bench) startUpstream(ctx context.Context, dir string) (bootstrap string, stop func(), err error) {
 	if b.upstream == "kafka" {
