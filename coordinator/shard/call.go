@@ -35,11 +35,7 @@ type DescribeRequest struct{ GroupID string }
 type HoldsRequest struct{ GroupID string }
 
 // HoldsResponse answers a HoldsRequest.
-type HoldsResponse struct {
-	Held bool
-	// Empty says that the group has no members.
-	Empty bool
-}
+type HoldsResponse struct{ Held bool }
 
 // DeleteGroupRequest asks to delete an empty group (DeleteGroups).
 type DeleteGroupRequest struct{ GroupID string }

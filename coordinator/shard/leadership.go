@@ -65,9 +65,7 @@ func (m *Machine) resign() {
 	for id, g := range m.groups {
 		calls = append(calls, g.waiting...)
 		calls = append(calls, g.blocked...)
-		if g.claim != claimNone {
-			m.host.Forget(id)
-		}
+		m.host.Forget(id) // whatever the claim: the store may be about to make a lost one anew
 	}
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)

@@ -173,8 +173,7 @@ func (m *Machine) dispatch(c *Call) {
 	case *DescribeRequest:
 		m.describe(c, r)
 	case *HoldsRequest:
-		g := m.working.Group(r.GroupID)
-		m.reply(c, &HoldsResponse{Held: g != nil, Empty: g != nil && g.NumMembers() == 0})
+		m.holds(c, r)
 	case *offsets.CommitRequest:
 		m.commitOffsets(c, r)
 	case *offsets.FetchRequest:
@@ -201,6 +200,13 @@ func (m *Machine) unsettled(group string) bool { return m.waits(group) || m.open
 func (m *Machine) enqueue(t task) {
 	m.queue = append(m.queue, t)
 	m.queued[t.group]++
+}
+
+// holds says that a group is ours from the moment it is decided on until its deletion is committed: "not ours" sends
+// requests of its members to the upstream, which is fatal to them.
+func (m *Machine) holds(c *Call, r *HoldsRequest) {
+	held := m.working.Group(r.GroupID) != nil || m.committed.Group(r.GroupID) != nil
+	m.reply(c, &HoldsResponse{Held: held})
 }
 
 func (m *Machine) describe(c *Call, r *DescribeRequest) {

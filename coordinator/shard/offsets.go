@@ -60,6 +60,14 @@ func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
 		m.reply(c, offsets.FetchFailed(r, err))
 		return
 	}
+	if r.MemberID != nil && m.holdsGrants(r.GroupID) {
+		// A static member that takes another's place has its tasks at once: what an earlier leader has in flight for the
+		// one before must not arrive after this answer.
+		e := m.groupOf(r.GroupID)
+		e.waiting = append(e.waiting, c)
+		m.resumeClaim(r.GroupID)
+		return
+	}
 	m.host.Fetch(m.startStore(&storeOp{call: c}), r)
 }
 
