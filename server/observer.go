@@ -1,23 +1,37 @@
 package server
 
 import (
+	"sync"
+	"time"
+
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
 )
 
 // observer writes the log line and counts the metric of what happens in shards: one line for each change of a group's
-// state, each new group epoch and each error; none for a steady heartbeat.
+// state, each new group epoch and each failure; for what members are refused at most one a second and code, since members
+// may try again at once; none for a steady heartbeat.
 type observer struct {
 	log        hclog.Logger
 	rebalances prometheus.Counter
 	errors     *prometheus.CounterVec
+
+	mu      sync.Mutex
+	refused map[coordinator.Code]*refusals
+}
+
+// refusals are what was logged, and not, of one code.
+type refusals struct {
+	at         time.Time
+	suppressed int
 }
 
 func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 	o := &observer{
-		log: log,
+		log: log, refused: map[coordinator.Code]*refusals{},
 		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "coordd_streams_group_rebalance_count", Help: "New epochs of streams groups on this node.",
 		}),
@@ -37,7 +51,10 @@ func (o *observer) event(number uint32, e shard.Event) {
 		o.log.Error("a decision failed", "group", e.Group, "error", e.Failed)
 	case e.Refused != nil:
 		o.errors.WithLabelValues(codeLabel(e.Refused.Code)).Inc()
-		o.log.Warn("refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message)
+		if suppressed, write := o.mayLog(e.Refused.Code); write {
+			o.log.Warn("refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message,
+				"suppressed", suppressed)
+		}
 	case e.Cause.Kinds != 0:
 		o.rebalances.Inc()
 		o.log.Info("new group epoch", "group", e.Group, "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
@@ -45,4 +62,21 @@ func (o *observer) event(number uint32, e shard.Event) {
 	default:
 		o.log.Info("group state", "group", e.Group, "shard", number, "from", string(e.Before), "to", string(e.After))
 	}
+}
+
+// mayLog says whether a refusal is to be logged, and how many with this code were not since the last line.
+func (o *observer) mayLog(code coordinator.Code) (suppressed int, write bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := o.refused[code]
+	if r == nil {
+		r = &refusals{}
+		o.refused[code] = r
+	}
+	if now := time.Now(); now.Sub(r.at) >= time.Second {
+		suppressed, r.at, r.suppressed = r.suppressed, now, 0
+		return suppressed, true
+	}
+	r.suppressed++
+	return 0, false
 }
