@@ -138,14 +138,6 @@ func (g *Group) AssignmentEpoch() int32 {
 	return g.TargetMeta.AssignmentEpoch
 }
 
-// AssignmentTimestampMs is when the target assignment was computed; 0 for a new group and after a group became empty.
-func (g *Group) AssignmentTimestampMs() int64 {
-	if g == nil || g.TargetMeta == nil {
-		return 0
-	}
-	return g.TargetMeta.TimestampMs
-}
-
 // MetadataHash is the hash of the topics that the group reads; 0 for a new group.
 func (g *Group) MetadataHash() int64 {
 	if g == nil || g.Metadata == nil {

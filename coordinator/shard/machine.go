@@ -82,9 +82,6 @@ func New(host Host, options Options) *Machine {
 	}
 }
 
-// Leading says whether the machine serves calls.
-func (m *Machine) Leading() bool { return m.leading }
-
 // Submit takes a call. It is answered now or later, exactly once.
 func (m *Machine) Submit(now int64, c *Call) {
 	m.now = now

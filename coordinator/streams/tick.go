@@ -23,12 +23,6 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 	return d
 }
 
-// InitialDelayOver is [Tick] for the initial rebalance delay.
-func InitialDelayOver(g *fsm.Group, soft *Soft, env *Env) Decision { return Tick(g, soft, env) }
-
-// AssignmentDue is [Tick] for a target that the assignment interval held back.
-func AssignmentDue(g *fsm.Group, soft *Soft, env *Env) Decision { return Tick(g, soft, env) }
-
 // TopicsChanged looks at a group again after topics or settings changed, as a heartbeat of any member would.
 func TopicsChanged(g *fsm.Group, soft *Soft, env *Env) Decision {
 	var d Decision
