@@ -8,5 +8,14 @@
 //   - leadership is announced only after a barrier of the term, so that the state is complete;
 //   - a leader that cannot do its work gives leadership up by itself, in this process and without a restart.
 //
-// It must not know what an entry means: that is the FSM's business. It is the only package that imports hashicorp/raft.
+// The data folder of a node:
+//
+//	LOCK              who has it open
+//	node.json         node id, peers and number of groups that it was formed with
+//	log/              the entries of all groups, see package seglog
+//	group-NNN/raft.db a group's term and vote (bolt)
+//	group-NNN/snapshots/
+//
+// It must not know what an entry means: that is the FSM's business. It and seglog below it are
+// the only packages that import hashicorp/raft.
 package raftnode

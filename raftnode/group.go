@@ -31,7 +31,8 @@ type Group struct {
 
 	restart chan string // to the group's goroutine: restart in place, and why; room for one
 	done    chan struct{}
-	free    bool // valid after done: no instance uses the store any more
+	// ended is closed when no instance uses the stores any more; valid after done, nil when none ever did.
+	ended <-chan struct{}
 
 	mu sync.Mutex
 	// told is the leader that OnChange was told last, -1 for none.

@@ -19,7 +19,7 @@ type identity struct {
 
 const (
 	identityFile   = "node.json"
-	identityFormat = 1
+	identityFormat = 2 // 1 had the entries in each group's bolt file
 )
 
 // checkIdentity compares the data folder's identity with the configuration, and gives an empty folder one. A folder of

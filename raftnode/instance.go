@@ -25,6 +25,9 @@ type instance struct {
 
 // newInstance starts raft on what the disk holds; the state machine is restored when it returns.
 func (g *Group) newInstance() (*instance, error) {
+	if err := g.node.entries.Err(); err != nil {
+		return nil, fmt.Errorf("start group %d: %w", g.id, err)
+	}
 	log := newLibraryLog(g.log)
 	trans, err := newTransport(g.node, g.id, &g.planned, log)
 	if err != nil {
@@ -68,6 +71,9 @@ func raftConfig(c *Config, log hclog.Logger) *raft.Config {
 	return rc
 }
 
+// firstTerm is the term in which a group is formed; the first election has the next.
+const firstTerm = 1
+
 // bootstrap gives an empty group the configuration that every node of the static list gives it. Entry and term are
 // the same everywhere, so that it does not matter who comes first, and who died in between does it again.
 func (g *Group) bootstrap() error {
@@ -86,12 +92,11 @@ func (g *Group) bootstrap() error {
 	for _, p := range g.node.cfg.Peers {
 		conf.Servers = append(conf.Servers, raft.Server{ID: serverID(p.ID), Address: raft.ServerAddress(p.Address)})
 	}
-	const term = 1
-	if err := g.disk.SetUint64([]byte("CurrentTerm"), term); err != nil {
+	if err := g.disk.SetUint64(termKey, firstTerm); err != nil {
 		return err
 	}
 	return g.disk.StoreLog(&raft.Log{
-		Index: 1, Term: term, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf),
+		Index: 1, Term: firstTerm, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf),
 	})
 }
 

@@ -26,11 +26,7 @@ func (g *Group) run() {
 		g.inst.Store(nil)
 		stopped := in.stop(g.log, stopPatience)
 		if why == "" || !g.reopen(stopped) {
-			select {
-			case <-stopped:
-				g.free = true
-			default:
-			}
+			g.ended = stopped
 			return
 		}
 	}
@@ -231,6 +227,11 @@ func (g *Group) noteTransferRefusal(err error) {
 // instance is restarted in place, which clears what the library may have got wrong.
 func (g *Group) watch(now time.Time) {
 	in := g.inst.Load()
+	if in != nil && !in.trans.muted.Load() && g.node.entries.Err() != nil {
+		// It can vote but store nothing: it must not disturb the others by being elected again and again.
+		g.giveUp(in, "the log cannot be written")
+		return
+	}
 	if in == nil || in.raft.State() != raft.Leader || in.trans.muted.Load() {
 		return
 	}
@@ -252,6 +253,11 @@ func (g *Group) watch(now time.Time) {
 	}
 	g.log.Error("leader without effect: giving leadership up", "reason", why, "after", limit)
 	g.node.metrics.restarted()
+	g.giveUp(in, why)
+}
+
+// giveUp makes the peers stop hearing from an instance and has it restarted.
+func (g *Group) giveUp(in *instance, why string) {
 	in.trans.mute()
 	select {
 	case g.restart <- why:

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/coordd/coordd/raftnode/seglog"
 	"github.com/hashicorp/raft"
 	"golang.org/x/sync/errgroup"
 )
@@ -19,6 +20,7 @@ type Node struct {
 	cfg     Config
 	lock    *dirLock
 	mux     *mux
+	entries *seglog.Log // of all groups
 	groups  []*Group
 	metrics *metrics
 	lines   *lines
@@ -39,6 +41,12 @@ type Node struct {
 	// barrier waits until the state machine holds everything before the call; replaced in tests.
 	barrier func(*raft.Raft) error
 }
+
+// The parts of a data folder, besides snapshots and identity; doc.go shows it as a whole.
+const (
+	logFolder  = "log"
+	stableFile = "raft.db"
+)
 
 // Open takes the data folder and the raft port and opens the stores; nothing runs until [Node.Start], so that
 // [Group.OnChange] can be set in between. Errors: ErrDataDirInUse, ErrDataDirMismatch, and whatever the disk and the
@@ -75,6 +83,12 @@ func (n *Node) open() (err error) {
 	if err = checkIdentity(&n.cfg); err != nil {
 		return err
 	}
+	n.entries, err = seglog.Open(seglog.Options{
+		Dir: filepath.Join(n.cfg.Dir, logFolder), Groups: n.cfg.Groups, Logger: n.cfg.Logger.Named("log"),
+	})
+	if err != nil {
+		return err
+	}
 	n.metrics = newMetrics(n, n.cfg.Registerer)
 	for id := range n.cfg.Groups {
 		g, err := n.openGroup(uint32(id))
@@ -104,8 +118,11 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	if g.snap, err = openSnapshots(dir, newLibraryLog(log)); err != nil {
 		return nil, err
 	}
-	if g.disk, err = openStore(filepath.Join(dir, "raft.db")); err != nil {
+	if g.disk, err = openStore(filepath.Join(dir, stableFile), n.entries.Group(id)); err != nil {
 		return nil, err
+	}
+	if err = g.disk.check(g.snap.last.Load()); err != nil {
+		return nil, errors.Join(fmt.Errorf("group %d in %s: %w", id, n.cfg.Dir, err), g.disk.close())
 	}
 	if err = g.bootstrap(); err != nil {
 		return nil, errors.Join(fmt.Errorf("form group %d: %w", id, err), g.disk.close())
@@ -138,7 +155,6 @@ func (n *Node) Start() error {
 		if g.inst.Load() != nil {
 			go g.run()
 		} else {
-			g.free = true
 			close(g.done)
 		}
 	}
@@ -223,24 +239,48 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	return n.shutErr
 }
 
-// release gives up what open took.
+// release gives up what open took. What an instance still uses because its disk hangs is given up when it has ended.
 func (n *Node) release() error {
 	var errs []error
 	if n.mux != nil {
 		errs = append(errs, n.mux.close())
 	}
-	free := true
-	for _, g := range n.groups {
-		if n.running && !g.free {
-			free = false // its disk hangs; closing would too
-			continue
-		}
-		errs = append(errs, g.disk.close())
-	}
 	if n.metrics != nil {
 		n.metrics.unregister()
 	}
-	if n.lock != nil && free {
+	var hang []*Group
+	for _, g := range n.groups {
+		select {
+		case <-g.ended:
+		default:
+			if g.ended != nil {
+				hang = append(hang, g)
+			}
+		}
+	}
+	if len(hang) == 0 {
+		return errors.Join(append(errs, n.releaseFolder())...)
+	}
+	go func() {
+		for _, g := range hang {
+			<-g.ended
+		}
+		if err := n.releaseFolder(); err != nil {
+			n.cfg.Logger.Warn("data folder", "error", err)
+		}
+	}()
+	return errors.Join(errs...)
+}
+
+func (n *Node) releaseFolder() error {
+	var errs []error
+	for _, g := range n.groups {
+		errs = append(errs, g.disk.close())
+	}
+	if n.entries != nil {
+		errs = append(errs, n.entries.Close())
+	}
+	if n.lock != nil {
 		errs = append(errs, n.lock.release())
 	}
 	return errors.Join(errs...)

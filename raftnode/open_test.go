@@ -108,7 +108,7 @@ func TestCrashWhileFormingIsRepaired(t *testing.T) {
 	virtual(t, 1, 1, noBalance, func(t *testing.T, c *cluster) {
 		dir := filepath.Join(c.config(0).Dir, "group-000")
 		_ = os.MkdirAll(filepath.Join(dir, "snapshots", "2-17-1.tmp"), 0o700)
-		s, err := openStore(filepath.Join(dir, "raft.db"))
+		s, err := openStore(filepath.Join(dir, stableFile), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,23 +224,20 @@ coordd_raft_leader{group="0"} 1
 	})
 }
 
-// TestStoreOpensEitherWay: a file written without its free list opens with a build that expects one, and back.
-func TestStoreOpensEitherWay(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "raft.db")
-	last := uint64(0)
+// TestStableFileOpensEitherWay: a file written without its free list opens with a build that expects one, and back.
+func TestStableFileOpensEitherWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), stableFile)
+	value := uint64(0)
 	for round := range 4 {
-		s, err := openStore(path)
+		s, err := openStore(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 50 {
-			last++
-			if err := s.StoreLog(&raft.Log{Index: last, Term: 1, Data: make([]byte, 3000)}); err != nil {
+			value++
+			if err := s.SetUint64(termKey, value); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := s.DeleteRange(1, last-20); err != nil {
-			t.Fatal(err)
 		}
 		_ = s.close()
 		o := boltOptions()
@@ -257,5 +254,30 @@ func TestStoreOpensEitherWay(t *testing.T) {
 		})
 		_ = db.Update(func(tx *bbolt.Tx) error { return nil })
 		_ = db.Close()
+	}
+}
+
+// TestLostPartsOfADataFolderAreToldOf takes away what a folder cannot do without; what is left must not pass for a
+// younger node.
+func TestLostPartsOfADataFolderAreToldOf(t *testing.T) {
+	for _, part := range []string{logFolder, filepath.Join("group-000", stableFile)} {
+		virtual(t, 1, 1, noBalance, func(t *testing.T, c *cluster) {
+			c.startAll()
+			c.mustPropose(c.leader(0), 0, "x")
+			cfg := c.config(0)
+			_ = c.nodes[0].Shutdown(t.Context())
+			c.nodes[0] = nil
+			if err := os.RemoveAll(filepath.Join(cfg.Dir, part)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := Open(c.config(0))
+			if err == nil {
+				_ = n.Shutdown(t.Context())
+				t.Fatalf("%s lost: opened", part)
+			}
+			if !strings.Contains(err.Error(), cfg.Dir) || !strings.Contains(err.Error(), "restore this node") {
+				t.Errorf("%s lost: %v", part, err)
+			}
+		})
 	}
 }

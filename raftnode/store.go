@@ -6,23 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/raftnode/seglog"
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 )
 
-const (
-	// The tail of the log is kept in memory so that replicators do not read back what was just written: at most this
-	// many entries and bytes a group.
-	tailEntries = 1024
-	tailBytes   = 8 << 20
-	// deleteChunk bounds the entries that one transaction deletes, so that compaction does not hold up appends.
-	deleteChunk = 512
-)
-
 // boltOptions are fixed in code: a file written without its free list and opened by a build that expects it has been
-// a source of damage elsewhere. The free list is rebuilt when the file is opened, which takes milliseconds for a log
-// of some thousand entries, and saves pages in each commit.
+// a source of damage elsewhere. The free list is rebuilt when the file is opened, and saves a page in each commit.
 func boltOptions() *bbolt.Options {
 	return &bbolt.Options{
 		Timeout:        time.Second,
@@ -31,15 +22,13 @@ func boltOptions() *bbolt.Options {
 	}
 }
 
-// store is the log and the stable values of one group in one bolt file.
+// store is what a group keeps on disk besides snapshots: its entries, in the log that all groups share, and its stable
+// values (term and vote), in a bolt file of its own.
 type store struct {
+	*seglog.Group
 	bolt *raftboltdb.BoltStore
 
 	mu     sync.RWMutex
-	tail   [tailEntries]*raft.Log // by index modulo; an entry counts only when its index matches
-	first  uint64                 // no entry below is in the tail
-	last   uint64                 // last index ever put into the tail
-	bytes  int
 	stable map[string][]byte // what the file holds, as far as asked or set
 }
 
@@ -48,123 +37,75 @@ var (
 	_ raft.StableStore = (*store)(nil)
 )
 
-func openStore(path string) (*store, error) {
+// openStore opens the file with the stable values and joins it with the group's entries.
+func openStore(path string, entries *seglog.Group) (*store, error) {
 	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions()})
 	if err != nil {
-		return nil, fmt.Errorf("open raft log %s: %w", path, err)
+		return nil, fmt.Errorf("open stable values %s: %w", path, err)
 	}
-	return &store{bolt: b, stable: map[string][]byte{}}, nil
+	return &store{Group: entries, bolt: b, stable: map[string][]byte{}}, nil
 }
 
 func (s *store) close() error { return s.bolt.Close() }
 
-// FirstIndex is the first index in the log, 0 when it is empty.
-func (s *store) FirstIndex() (uint64, error) { return s.bolt.FirstIndex() }
+// termKey and voteKey are where the library keeps the current term and the term of its last vote.
+var (
+	termKey = []byte("CurrentTerm")
+	voteKey = []byte("LastVoteTerm")
+)
 
-// LastIndex is the last index in the log, 0 when it is empty.
-func (s *store) LastIndex() (uint64, error) { return s.bolt.LastIndex() }
-
-// GetLog reads an entry.
-func (s *store) GetLog(index uint64, l *raft.Log) error {
-	s.mu.RLock()
-	e := s.cached(index)
-	s.mu.RUnlock()
-	if e != nil {
-		*l = *e
-		return nil
-	}
-	return s.bolt.GetLog(index, l)
-}
-
-// StoreLog appends one entry.
-func (s *store) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
-
-// StoreLogs appends entries durably.
-func (s *store) StoreLogs(logs []*raft.Log) error {
-	if err := s.bolt.StoreLogs(logs); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range logs {
-		s.put(l)
-	}
-	return nil
-}
-
-// DeleteRange deletes the entries from min to max, from the front when the log is compacted (so that a crash between
-// chunks leaves no hole), from the back when a suffix is replaced.
-func (s *store) DeleteRange(lo, hi uint64) error {
-	s.mu.Lock()
-	for i := range s.tail {
-		if e := s.tail[i]; e != nil && e.Index >= lo && e.Index <= hi {
-			s.drop(i)
-		}
-	}
-	s.mu.Unlock()
-	first, err := s.bolt.FirstIndex()
+// check compares what the parts of a data folder say of a group: a part that was lost or replaced by an older one must
+// not be mistaken for a group that has not got further, since a vote could be given twice or an entry forgotten that
+// others count on. snapshot is the index of the newest snapshot, 0 when there is none.
+func (s *store) check(snapshot uint64) error {
+	first, err := s.FirstIndex()
 	if err != nil {
 		return err
 	}
-	if lo = max(lo, first); lo > first {
-		for ; hi >= lo+deleteChunk; hi -= deleteChunk {
-			if err := s.bolt.DeleteRange(hi-deleteChunk+1, hi); err != nil {
-				return err
-			}
-		}
-		return s.bolt.DeleteRange(lo, hi)
+	last, err := s.LastIndex()
+	if err != nil {
+		return err
 	}
-	for ; lo+deleteChunk <= hi; lo += deleteChunk {
-		if err := s.bolt.DeleteRange(lo, lo+deleteChunk-1); err != nil {
-			return err
-		}
+	term, err := s.number(termKey)
+	if err != nil {
+		return err
 	}
-	return s.bolt.DeleteRange(lo, hi)
-}
-
-func (s *store) cached(index uint64) *raft.Log {
-	if e := s.tail[index%tailEntries]; e != nil && e.Index == index {
-		return e
+	vote, err := s.number(voteKey)
+	if err != nil {
+		return err
+	}
+	const remedy = "a part of the data folder is missing or old; restore this node from its peers: move the folder away " +
+		"and start with an empty one"
+	switch {
+	case last == 0 && snapshot == 0 && max(term, vote) > firstTerm:
+		return fmt.Errorf("neither entries nor a snapshot, but the term is %d: %s", term, remedy)
+	case last == 0:
+		return nil
+	case first > snapshot+1:
+		return fmt.Errorf("entries begin at %d and the newest snapshot ends at %d: %s", first, snapshot, remedy)
+	}
+	var l raft.Log
+	if err := s.GetLog(last, &l); err != nil {
+		return err
+	}
+	if term < l.Term {
+		return fmt.Errorf("the term is %d, but entry %d is of term %d: %s", term, last, l.Term, remedy)
 	}
 	return nil
 }
 
-func (s *store) put(l *raft.Log) {
-	if s.last != 0 && l.Index > s.last+1 { // a snapshot was installed: the tail begins anew
-		clear(s.tail[:])
-		s.bytes, s.first = 0, l.Index
+// number is a stable number, 0 when it is absent.
+func (s *store) number(key []byte) (uint64, error) {
+	n, err := s.GetUint64(key)
+	if err != nil && err.Error() == "not found" {
+		return 0, nil
 	}
-	i := int(l.Index % tailEntries)
-	s.drop(i)
-	s.tail[i] = l
-	s.bytes += len(l.Data)
-	if s.first == 0 || l.Index < s.first {
-		s.first = l.Index
-	}
-	s.last = l.Index
-	for s.bytes > tailBytes && s.first < s.last {
-		if s.cached(s.first) != nil {
-			s.drop(int(s.first % tailEntries))
-		}
-		s.first++
-	}
-	if s.last-s.first >= tailEntries {
-		s.first = s.last - tailEntries + 1
-	}
-}
-
-func (s *store) drop(i int) {
-	if e := s.tail[i]; e != nil {
-		s.bytes -= len(e.Data)
-		s.tail[i] = nil
-	}
+	return n, err
 }
 
 // isEmptyEntry says whether an entry is known to carry nothing for a state machine.
 func (s *store) isEmptyEntry(index uint64) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	e := s.cached(index)
+	e := s.Cached(index)
 	return e != nil && (e.Type == raft.LogNoop || e.Type == raft.LogBarrier)
 }
 

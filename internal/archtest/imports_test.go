@@ -68,9 +68,11 @@ var onlyIn = []struct {
 	users []string
 	why   string
 }{
-	{"github.com/hashicorp/raft", []string{"raftnode"}, "raftnode gives the library honest names; others would meet its traps"},
-	{"github.com/hashicorp/raft-boltdb/v2", []string{"raftnode"}, "the log is raftnode's"},
-	{"go.etcd.io/bbolt", []string{"raftnode"}, "the log is raftnode's"},
+	{"github.com/hashicorp/raft", []string{"raftnode", "raftnode/seglog"}, "raftnode gives the library honest names; others would " +
+		"meet its traps. seglog is its log store, and speaks of entries and their absence in the library's terms"},
+	{"github.com/coordd/coordd/raftnode/seglog", []string{"raftnode"}, "the log is raftnode's"},
+	{"github.com/hashicorp/raft-boltdb/v2", []string{"raftnode"}, "term and vote are raftnode's"},
+	{"go.etcd.io/bbolt", []string{"raftnode"}, "term and vote are raftnode's"},
 	{"github.com/twmb/franz-go/pkg/kmsg", []string{"protocol", "gateway", "upstream"}, "the wire stays at the edge"},
 	{"github.com/twmb/franz-go/pkg/kgo", []string{"upstream"}, "coordd's own work upstream has one place"},
 	{"github.com/twmb/franz-go/pkg/kadm", []string{"upstream"}, "coordd's own work upstream has one place"},
