@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/raftnode"
 )
@@ -22,8 +23,11 @@ const (
 	// long a new leader waits to hear the others before it judges.
 	deadAfter          = time.Second
 	graceAfterElection = 1500 * time.Millisecond
-	// maxRegistration bounds a line of the protocol, in bytes.
+	// maxRegistration bounds a line of the protocol, in bytes, and maxAddress an address in it.
 	maxRegistration = 4096
+	maxAddress      = 512
+	// maxRecords bounds the records of one entry of the system shard, far below the size that an entry may have.
+	maxRecords = 128
 	// systemGroup is the Raft group of the system shard.
 	systemGroup = 0
 	// featureLevel is what this release writes into entries.
@@ -59,6 +63,7 @@ type system struct {
 	term      uint64
 	electedAt time.Time
 	seen      map[int32]sighting
+	refusedAt time.Time
 	wake      chan struct{}
 	proposals uint64
 }
@@ -112,6 +117,32 @@ func (s *system) leaderNode() int32 {
 	return s.leader
 }
 
+// isNode says whether the cluster has a node of this id: the ids are fixed when it is formed. Others are not shown to
+// clients, whoever says that they are.
+func (s *system) isNode(id int32) bool {
+	c := s.node.config
+	return id == c.NodeID || slices.ContainsFunc(c.Peers, func(p config.Peer) bool { return p.ID == id })
+}
+
+// acceptable says whether what another node tells of itself can be shown to clients.
+func (s *system) acceptable(r *registration) bool {
+	return s.isNode(r.ID) && r.ID != s.node.config.NodeID && r.ClientHost != "" &&
+		len(r.ClientHost) <= maxAddress && len(r.RaftAddress) <= maxAddress
+}
+
+// refuse logs, once a second at most, that a registration was not taken.
+func (s *system) refuse(r *registration, from net.Addr) {
+	s.mu.Lock()
+	due := time.Since(s.refusedAt) >= time.Second
+	if due {
+		s.refusedAt = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		s.node.log.Warn("refused a registration: not another node of this cluster, or without a usable address", "node", r.ID, "remote", from)
+	}
+}
+
 // sight takes note of a registration; only the leader's notes count.
 func (s *system) sight(r registration) {
 	s.mu.Lock()
@@ -131,7 +162,7 @@ func (s *system) run(ctx context.Context) {
 		if s.leads() {
 			s.sight(s.node.registration())
 			if records := s.due(); len(records) > 0 {
-				s.propose(ctx, records)
+				s.propose(ctx, records[:min(len(records), maxRecords)])
 			}
 		}
 		select {
@@ -164,8 +195,8 @@ func (s *system) dueNodes() []record.Record {
 		known[id] = n
 	}
 	var records []record.Record
-	put := func(id int32, n *record.Node) {
-		records = append(records, record.Record{Key: record.Key{Type: record.TypeNode, ID: id}, Value: n})
+	put := func(id int32, value record.Value) {
+		records = append(records, record.Record{Key: record.Key{Type: record.TypeNode, ID: id}, Value: value})
 	}
 	judging := time.Since(s.electedAt) > graceAfterElection
 	for id, seen := range s.seen {
@@ -176,6 +207,10 @@ func (s *system) dueNodes() []record.Record {
 		}
 	}
 	for id, n := range known {
+		if !s.isNode(id) {
+			put(id, nil)
+			continue
+		}
 		if _, seen := s.seen[id]; !seen && n.Live && judging {
 			dead := *n
 			dead.Live = false
@@ -250,6 +285,10 @@ func (s *system) serve(ctx context.Context, conn net.Conn) {
 		line, err := in.ReadSlice('\n')
 		var r registration
 		if err != nil || json.Unmarshal(line, &r) != nil || !s.leads() {
+			return
+		}
+		if !s.acceptable(&r) {
+			s.refuse(&r, conn.RemoteAddr())
 			return
 		}
 		s.sight(r)
