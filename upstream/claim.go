@@ -165,6 +165,9 @@ func (o *Offsets) rejoin(ctx context.Context, g *group, term uint64) {
 	}
 	if err := o.join(ctx, g, term, true); err != nil {
 		o.log.Warn("cannot renew the claim of a group", "group", g.id, "error", err)
+		if !errors.Is(err, ErrDropped) {
+			o.update(g, term, claim{state: fenced}) // who believes to hold it learns from its next commit that it must claim anew
+		}
 	}
 }
 
