@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
@@ -106,10 +108,11 @@ func (m *Machine) Claimed(now int64, id string, err error) {
 		return
 	}
 	if err != nil {
+		m.claimFailed(id, e, err)
 		m.retryClaim(id, e)
 		return
 	}
-	e.claim, e.inherited = claimHeld, false
+	e.claim, e.inherited, e.claimFailure = claimHeld, false, ""
 	m.resumeClaim(id)
 }
 
@@ -126,6 +129,14 @@ func (m *Machine) Released(now int64, id string, err error) {
 	}
 	e.claim, e.inherited = claimClearing, false
 	m.submitInternal(claimRecord(id, nil))
+}
+
+// claimFailed tells why commits of the group fail, once for each reason: a claim is tried again and again.
+func (m *Machine) claimFailed(id string, e *group, err error) {
+	if why := err.Error(); why != e.claimFailure {
+		e.claimFailure = why
+		m.host.Observe(Event{Group: id, Failed: fmt.Errorf("cannot become the member that commits the group's offsets upstream: %w", err)})
+	}
 }
 
 // retryClaim lets the waiting calls go with an error that clients retry, and tries again later.

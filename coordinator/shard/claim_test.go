@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/coordd/coordd/coordinator/streams"
@@ -38,5 +39,31 @@ func TestExpiryIsDecidedAgainAfterARefusedProposal(t *testing.T) {
 	r.commitAll()
 	if r.committed.Group("g").Member("a") != nil {
 		t.Fatal("the silent member stays for ever")
+	}
+}
+
+func TestFailedClaimIsToldOnce(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	told := func() (n int) {
+		for _, e := range r.events {
+			if e.Failed != nil {
+				n++
+			}
+		}
+		return n
+	}
+	for range 3 {
+		r.send(commit("g", "a", h.MemberEpoch))
+		r.commitAll()
+		r.Claimed(r.now, "g", errors.New("the id is another's"))
+	}
+	if told() != 1 {
+		t.Fatalf("told %d times", told())
+	}
+	r.send(commit("g", "a", h.MemberEpoch))
+	r.Claimed(r.now, "g", errors.New("no right"))
+	if told() != 2 {
+		t.Fatal("another reason must be told")
 	}
 }

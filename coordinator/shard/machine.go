@@ -227,6 +227,8 @@ type group struct {
 	soft *streams.Soft
 	// claim is how far the takeover of the membership upstream is.
 	claim claimState
+	// claimFailure is why the last claim failed; "" when it did not.
+	claimFailure string
 	// early says that a claim without a commit is due.
 	early bool
 	// inherited says that an earlier leader claimed the membership and this one has not taken it over yet.
