@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/web"
+)
+
+// cluster is what a node would show.
+type cluster struct {
+	status web.ClusterStatus
+	groups []web.GroupDetail
+	err    error
+}
+
+func (c cluster) Status(context.Context) web.ClusterStatus { return c.status }
+func (c cluster) Local() web.NodeStatus                    { return c.status.Nodes[0] }
+func (c cluster) Ready() error                             { return c.err }
+func (c cluster) Groups() []web.GroupSummary {
+	var list []web.GroupSummary
+	for _, g := range c.groups {
+		list = append(list, g.GroupSummary)
+	}
+	return list
+}
+func (c cluster) Group(id string) (web.GroupDetail, bool) {
+	for _, g := range c.groups {
+		if g.Group == id {
+			return g, true
+		}
+	}
+	return web.GroupDetail{}, false
+}
+
+func healthy() cluster {
+	return cluster{
+		status: web.ClusterStatus{ClusterID: "c", Quorum: true,
+			Nodes: []web.NodeStatus{{Node: 0, Reachable: true, ClientAddress: "h:9092", Upstream: web.UpstreamStatus{Reachable: true, Brokers: 3}},
+				{Node: 1, Error: "connection refused"}},
+			Shards: []web.ShardView{{Shard: -1, Leader: 0, Followers: []web.FollowerView{{Node: 1, Lag: 7}}}, {Shard: 0, Leader: 0, Followers: []web.FollowerView{}}}},
+		groups: []web.GroupDetail{{GroupSummary: web.GroupSummary{Group: "app", State: "Stable", Epoch: 3, Members: 1},
+			MemberList: []web.GroupMember{{Member: "m", Epoch: 3, Active: []string{"0_0", "0_1"}}}}},
+	}
+}
+
+// call runs a command line against a node that shows c and returns exit code and output.
+func call(t *testing.T, c cluster, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	node := httptest.NewServer(web.Handler(c, nil))
+	defer node.Close()
+	for i, a := range args {
+		args[i] = strings.ReplaceAll(a, "NODE", strings.TrimPrefix(node.URL, "http://"))
+	}
+	var files [2]*os.File
+	var out [2]string
+	for i := range files {
+		f, err := os.CreateTemp(t.TempDir(), "out")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		files[i] = f
+	}
+	code = run(args, files[0], files[1])
+	for i, f := range files {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[i] = string(b)
+	}
+	return code, out[0], out[1]
+}
+
+func TestExitCodes(t *testing.T) {
+	headless := healthy()
+	headless.status.Quorum = false
+	headless.status.Shards[1].Leader = -1
+	for _, test := range []struct {
+		name   string
+		c      cluster
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"help", healthy(), "--help", exitOK, "coordd serve", ""},
+		{"no arguments", healthy(), "", exitOK, "Available Commands", ""},
+		{"leaders", healthy(), "leaders --admin NODE", exitOK, "node 1: silent", ""},
+		{"leaders without quorum", headless, "leaders --admin NODE", exitNoQuorum, "none", "shard 0 has no leader"},
+		{"status without quorum", headless, "status --admin NODE -o json", exitNoQuorum, `"quorum": false`, "no quorum"},
+		{"status", healthy(), "status --admin NODE", exitOK, "no answer: connection refused", ""},
+		{"groups", healthy(), "groups list --admin NODE", exitOK, "app", ""},
+		{"groups in another state", healthy(), "groups list --admin NODE --state empty -o json", exitOK, "[]", ""},
+		{"group", healthy(), "groups describe app --admin NODE", exitOK, "0_0,0_1", ""},
+		{"absent group", healthy(), "groups describe nope --admin NODE", exitFailed, "", `group "nope" is not one of coordd's`},
+		{"no group named", healthy(), "groups describe --admin NODE", exitUsage, "", "--help"},
+		{"dead node", healthy(), "leaders --admin 127.0.0.1:1", exitFailed, "", "is the node up"},
+		{"unknown command", healthy(), "leader", exitUsage, "", "unknown command"},
+		{"unknown flag", healthy(), "leaders --nope", exitUsage, "", "--nope"},
+		{"unknown output", healthy(), "leaders -o xml --admin NODE", exitUsage, "", "table or json"},
+		{"unknown setting", healthy(), "serve --set shard=3", exitUsage, "", "did you mean shards"},
+		{"setting out of range", healthy(), "serve --set shards=100 --set data.dir=/x --set upstream.bootstrap.servers=h:1", exitUsage, "", "1 to 64"},
+		{"missing file", healthy(), "serve --config /nonexistent.yaml", exitFailed, "", "does not exist"},
+		{"settings", healthy(), "serve --help-settings", exitOK, "group.streams.session.timeout.ms", ""},
+		{"dev on a bad port", healthy(), "dev --port 70000", exitUsage, "", "--port"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, stdout, stderr := call(t, test.c, strings.Fields(test.args)...)
+			if code != test.code || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) {
+				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, test.code, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestJSONIsWhatTheDocumentationLists(t *testing.T) {
+	for args, fields := range map[string][]string{
+		"leaders --admin NODE -o json":             {"shard", "leader", "term", "commitIndex", "appliedIndex", "followers"},
+		"groups list --admin NODE -o json":         {"group", "state", "shard", "coordinator", "epoch", "assignmentEpoch", "topologyEpoch", "members"},
+		"groups describe app --admin NODE -o json": {"group", "memberList"},
+		"status --admin NODE -o json":              {"clusterId", "askedNode", "quorum", "shards", "nodes"},
+	} {
+		code, stdout, _ := call(t, healthy(), strings.Fields(args)...)
+		var value any
+		if err := json.Unmarshal([]byte(stdout), &value); err != nil || code != exitOK {
+			t.Errorf("%s: exit code %d, %v", args, code, err)
+			continue
+		}
+		if list, ok := value.([]any); ok {
+			value = list[0]
+		}
+		object, _ := value.(map[string]any)
+		for _, f := range fields {
+			if _, ok := object[f]; !ok {
+				t.Errorf("%s: field %s is missing", args, f)
+			}
+		}
+	}
+}
+
+func TestExitCodeOfOtherErrors(t *testing.T) {
+	if exitCode(errors.New("x")) != exitFailed || exitCode(nil) != exitOK {
+		t.Fatal("exit codes")
+	}
+}

@@ -1,0 +1,95 @@
+package devcluster
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ports finds n ports in a row that are free now.
+func ports(t *testing.T, n int) int {
+	t.Helper()
+	for range 50 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := first.Addr().(*net.TCPAddr).Port
+		_ = first.Close()
+		if free(base, n) {
+			return base
+		}
+	}
+	t.Fatal("no free ports in a row")
+	return 0
+}
+
+func free(base, n int) bool {
+	for i := range n {
+		ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + i})
+		if err != nil {
+			return false
+		}
+		defer func() { _ = ln.Close() }()
+	}
+	return true
+}
+
+func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
+	dir := t.TempDir()
+	base := ports(t, 12)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for round := range 2 {
+		c, err := Start(ctx, Options{Port: base, AdminPort: base + 9, DataDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Bootstrap(), ",")...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := kadm.NewClient(client)
+		if round == 0 {
+			if r, err := admin.CreateTopic(ctx, 3, 1, nil, "kept"); err != nil || r.Err != nil {
+				t.Fatal(err, r.Err)
+			}
+		}
+		topics, err := admin.ListTopics(ctx, "kept")
+		if err != nil || len(topics["kept"].Partitions) != 3 {
+			t.Fatalf("round %d: %v %v", round, topics, err)
+		}
+		brokers, err := admin.ListBrokers(ctx)
+		if err != nil || len(brokers) != 4 {
+			t.Fatalf("round %d: brokers %v %v", round, brokers, err)
+		}
+		for _, b := range brokers {
+			if int(b.Port) < base || int(b.Port) >= base+6 {
+				t.Errorf("broker %d is shown at port %d, outside %d to %d", b.NodeID, b.Port, base, base+5)
+			}
+		}
+		client.Close()
+		if err := c.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPortsThatAreTakenAreTold(t *testing.T) {
+	base := ports(t, 12)
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := Start(ctx, Options{Port: base, AdminPort: base + 9, DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Fatalf("%v", err)
+	}
+}

@@ -1,0 +1,76 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+type fake struct{ notReady error }
+
+func (f fake) Status(context.Context) ClusterStatus { return ClusterStatus{AskedNode: 2, Quorum: true} }
+func (f fake) Local() NodeStatus                    { return NodeStatus{Node: 2} }
+func (f fake) Ready() error                         { return f.notReady }
+func (f fake) Groups() []GroupSummary {
+	return []GroupSummary{{Group: "a", State: "Stable"}, {Group: "b", State: "Empty"}}
+}
+func (f fake) Group(id string) (GroupDetail, bool) {
+	return GroupDetail{GroupSummary: GroupSummary{Group: id}}, id == "a/ä?"
+}
+
+func TestReadinessAndHealth(t *testing.T) {
+	for _, test := range []struct {
+		path string
+		err  error
+		code int
+		body string
+	}{
+		{"/healthz", errors.New("shard 3 has no leader"), http.StatusOK, "alive"},
+		{"/readyz", nil, http.StatusOK, "ready"},
+		{"/readyz", errors.New("shard 3 has no leader"), http.StatusServiceUnavailable, "shard 3 has no leader"},
+		{"/nothing", nil, http.StatusNotFound, ""},
+	} {
+		s := httptest.NewServer(Handler(fake{test.err}, nil))
+		r, err := http.Get(s.URL + test.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(r.Body)
+		_ = r.Body.Close()
+		s.Close()
+		if r.StatusCode != test.code || !strings.Contains(string(body), test.body) {
+			t.Errorf("%s: %d %s", test.path, r.StatusCode, body)
+		}
+	}
+}
+
+func TestClientReadsWhatTheHandlerWrites(t *testing.T) {
+	s := httptest.NewServer(Handler(fake{}, nil))
+	defer s.Close()
+	c := Client{Address: strings.TrimPrefix(s.URL, "http://")}
+	ctx := context.Background()
+	if status, err := c.Status(ctx); err != nil || status.AskedNode != 2 {
+		t.Error(status, err)
+	}
+	if node, err := c.Node(ctx); err != nil || node.Node != 2 {
+		t.Error(node, err)
+	}
+	if list, err := c.Groups(ctx, "stable"); err != nil || len(list) != 1 || list[0].Group != "a" {
+		t.Error(list, err)
+	}
+	if g, err := c.Group(ctx, "a/ä?"); err != nil || g.Group != "a/ä?" {
+		t.Error(g, err)
+	}
+	if _, err := c.Group(ctx, "b"); err == nil || !strings.Contains(err.Error(), `"b"`) {
+		t.Error(err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	if _, err := (Client{Address: strings.TrimPrefix(other.URL, "http://")}).Node(ctx); err == nil {
+		t.Error("another server's answer was taken for coordd's")
+	}
+}
