@@ -141,7 +141,7 @@ func (m *Machine) ForeignChecked(now int64, id, foreignType string, err error) {
 func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftChange) {
 	known := change.Member == "" || soft.Members[change.Member] != nil
 	soft.Apply(change)
-	if change.Member != "" && (!known || change.Rebalance == streams.RebalanceTimerStarted) {
+	if change.Member != "" && (!known || change.Rebalance != streams.RebalanceTimerKept) {
 		if sm := soft.Members[change.Member]; sm != nil {
 			m.timers.arm(timerKey{kind: timerMember, group: strings.Clone(id), member: strings.Clone(change.Member)}, sm.NextDeadline())
 		}

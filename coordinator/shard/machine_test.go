@@ -187,6 +187,52 @@ func TestSessionExpiryRemovesTheMember(t *testing.T) {
 	}
 }
 
+func TestNobodyExpiresWhileItsCommitIsUnderWay(t *testing.T) {
+	r := newRig(t)
+	h := r.joined("g", "a")
+	r.send(commit("g", "a", h.MemberEpoch))
+	r.commitAll()
+	r.Claimed(r.now, "g", nil)
+	r.stored()
+	r.send(join("g", "b"))
+	r.send(commit("g", "a", h.MemberEpoch)) // waits behind the join
+	r.now += 45_001
+	r.timers.wakeAt = r.now // the timer fired in time
+	r.Tick(r.now)           // the expiry waits behind the commit
+	r.Flush()
+	r.commitAll()
+	if len(r.ops) != 1 || r.committed.Group("g").Member("a") == nil {
+		t.Fatalf("%d commits at the store; the member is there: %v", len(r.ops), r.committed.Group("g").Member("a") != nil)
+	}
+	r.stored()
+	r.now += r.options.RetryMs
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if r.committed.Group("g").Member("a") != nil {
+		t.Fatal("the silent member must go after its commit")
+	}
+}
+
+func TestSessionCountsOnAfterARebalanceTimerThatNoLongerMatters(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	sm := r.groups["g"].soft.Members["a"]
+	sm.RebalanceDeadline, sm.RebalanceEpoch = r.now+1000, 99 // as a static member leaves behind that had tasks to revoke
+	r.timers.arm(timerKey{kind: timerMember, group: "g", member: "a"}, sm.NextDeadline())
+	for _, wait := range []int64{1000, 44_001} {
+		r.now += wait
+		r.timers.wakeAt = r.now
+		r.Tick(r.now)
+		r.Flush()
+		r.commitAll()
+	}
+	if r.committed.Group("g").Member("a") != nil {
+		t.Fatal("the silent member stays for ever")
+	}
+}
+
 func TestNobodyExpiresForAPauseOfTheProcess(t *testing.T) {
 	r := newRig(t)
 	h := r.joined("g", "a")

@@ -180,7 +180,8 @@ func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
 	if op.member == "" {
 		return
 	}
-	if e.commits[op.member]--; e.commits[op.member] > 0 {
+	if n := e.commits[op.member]; n > 1 {
+		e.commits[op.member] = n - 1
 		return
 	}
 	delete(e.commits, op.member)

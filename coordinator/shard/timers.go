@@ -191,6 +191,10 @@ func decideExpiry(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (strea
 			m.timers.arm(key, at)
 			return streams.Decision{}, false
 		}
+		if m.groups[g.ID].commits[key.member] > 0 { // begun while the expiry waited for its turn
+			m.timers.arm(key, m.now+m.options.RetryMs)
+			return streams.Decision{}, false
+		}
 		env := m.env(g.ID)
 		return streams.Expire(g, soft, &env, key.member), true
 	}

@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// TestEveryCallIsAnsweredOnce lets everything happen in any order, then lets the world answer all that it was asked.
+func TestEveryCallIsAnsweredOnce(t *testing.T) {
+	for seed := range uint64(1000) {
+		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1}
+		for range 300 {
+			w.step()
+			if w.random.IntN(3) > 0 {
+				w.Flush()
+			}
+			w.checkCommits(t, seed)
+		}
+		w.comeToRest()
+		if w.finish(t, seed); t.Failed() {
+			return
+		}
+	}
+}
+
+type anyOrder struct {
+	*rig
+	random  *rand.Rand
+	term    uint64
+	calls   []*Call
+	answers []*answer
+	// what the host was asked for and has not answered
+	askedForeign, askedClaims, askedReleases, askedOps, askedDrops int
+}
+
+func (w *anyOrder) step() {
+	group := fmt.Sprintf("g%d", w.random.IntN(3))
+	member := fmt.Sprintf("m%d", w.random.IntN(3))
+	epoch := int32(w.random.IntN(12))
+	if g := w.working.Group(group); g != nil && g.Member(member) != nil && w.random.IntN(8) > 0 {
+		epoch = g.Member(member).Current.MemberEpoch
+	}
+	w.proofAt = w.now
+	switch w.random.IntN(16) {
+	case 0, 1:
+		w.submit(join(group, member))
+	case 2:
+		w.submit(beat(group, member, streams.LeaveEpoch))
+	case 3, 4:
+		w.submit(report(group, member, epoch, nil))
+	case 5, 6:
+		w.submit(commit(group, member, epoch))
+	case 7:
+		w.submit(commit(group, "", -1))
+	case 8:
+		w.submit(&offsets.FetchRequest{Version: 9, GroupID: group, MemberID: &member, MemberEpoch: epoch})
+	case 9:
+		w.submit(&DeleteGroupRequest{GroupID: group})
+	case 10:
+		w.submit(&offsets.DeleteRequest{GroupID: group, Topics: []offsets.FetchTopic{{Name: "other", Partitions: []int32{0}}}})
+	case 11:
+		w.now += []int64{1, 20, 500, 1000, 20_000, 46_000}[w.random.IntN(6)]
+		w.timers.wakeAt = w.now
+		w.Tick(w.now)
+	case 12:
+		if w.inflight != nil {
+			if w.random.IntN(3) == 0 {
+				w.ProposalFailed(w.now, w.inflight.id, w.random.IntN(4) > 0)
+			} else {
+				w.Committed(w.now, w.inflight.id)
+			}
+		}
+	case 13:
+		if w.random.IntN(10) == 0 || !w.leading {
+			state := w.committed
+			w.Lost(w.now)
+			if state == (fsm.State{}) {
+				state = fsm.NewState()
+			}
+			w.term++
+			w.Elected(w.now, w.term, state)
+		}
+	default:
+		w.world(w.random.IntN(4) > 0)
+	}
+}
+
+func (w *anyOrder) submit(request any) {
+	a := &answer{}
+	c := &Call{Client: client, Request: request, Done: a}
+	w.calls, w.answers = append(w.calls, c), append(w.answers, a)
+	w.Submit(w.now, c)
+}
+
+// world answers the oldest question of each kind, and says whether there was any.
+func (w *anyOrder) world(well bool) (any bool) {
+	var err error
+	if !well {
+		err = errors.New("away")
+	}
+	if n := w.askedForeign; n < len(w.foreign) {
+		w.askedForeign++
+		w.ForeignChecked(w.now, w.rig.foreign[n], "", err)
+		any = true
+	}
+	if n := w.askedClaims; n < len(w.claims) {
+		w.askedClaims++
+		w.Claimed(w.now, w.claims[n], err)
+		any = true
+	}
+	if n := w.askedReleases; n < len(w.releases) {
+		w.askedReleases++
+		w.Released(w.now, w.releases[n], err)
+		any = true
+	}
+	if n := w.askedDrops; n < len(w.drops) {
+		w.askedDrops++
+		w.StoreDone(w.now, w.drops[n], err)
+		any = true
+	}
+	if n := w.askedOps; n < len(w.ops) {
+		w.askedOps++
+		switch w.storeRequest(w.ops[n]).(type) {
+		case *offsets.CommitRequest:
+			w.StoreDone(w.now, w.ops[n], &offsets.CommitResponse{})
+		case *offsets.FetchRequest:
+			w.StoreDone(w.now, w.ops[n], &offsets.FetchResponse{})
+		default:
+			w.StoreDone(w.now, w.ops[n], &offsets.DeleteResponse{})
+		}
+		any = true
+	}
+	return any
+}
+
+func (w *anyOrder) storeRequest(op uint64) any {
+	if o := w.store[op]; o != nil {
+		return o.call.Request
+	}
+	return nil
+}
+
+// checkCommits: no member goes while a commit of it is under way.
+func (w *anyOrder) checkCommits(t *testing.T, seed uint64) {
+	for _, op := range w.store {
+		if op.member == "" || op.term != w.Machine.term || !w.leading {
+			continue
+		}
+		if g := w.working.Group(op.group); g == nil || g.Member(op.member) == nil {
+			t.Fatalf("seed %d: member %s of %s is gone, but its commit is under way", seed, op.member, op.group)
+		}
+	}
+}
+
+// comeToRest lets the world answer well until nothing is left to do but to wait for members.
+func (w *anyOrder) comeToRest() {
+	for range 200 {
+		w.settleAll()
+		w.now += 20
+		w.timers.wakeAt = w.now
+		w.Tick(w.now)
+	}
+	w.settleAll()
+}
+
+func (w *anyOrder) settleAll() {
+	for more := true; more; {
+		w.proofAt = w.now
+		more = w.world(true)
+		w.Flush()
+		if w.inflight != nil {
+			more = true
+			w.Committed(w.now, w.inflight.id)
+			w.Flush()
+		}
+	}
+}
+
+func (w *anyOrder) finish(t *testing.T, seed uint64) {
+	for i, a := range w.answers {
+		if a.n != 1 {
+			t.Errorf("seed %d: call %d, a %T of %s, was answered %d times", seed, i, w.calls[i].Request, GroupID(w.calls[i].Request), a.n)
+		}
+	}
+	if len(w.queue) > 0 || w.open != nil || w.inflight != nil || len(w.store) > 0 {
+		t.Errorf("seed %d: not at rest: %d queued, open %v, in flight %v, %d at the store", seed, len(w.queue), w.open != nil, w.inflight != nil, len(w.store))
+	}
+	if !w.leading {
+		return
+	}
+	for g := range w.committed.Groups() {
+		for m := range g.Members() {
+			if sm := w.groups[g.ID].soft.Members[m.ID]; sm == nil || sm.SessionDeadline == 0 {
+				t.Errorf("seed %d: member %s of %s has no deadline", seed, m.ID, g.ID)
+			} else if _, ok := w.timers.scheduled[timerKey{kind: timerMember, group: g.ID, member: m.ID}]; !ok {
+				t.Errorf("seed %d: member %s of %s has no timer", seed, m.ID, g.ID)
+			}
+		}
+		if e := w.groups[g.ID]; e.claim != claimNone && e.claim != claimHeld {
+			t.Errorf("seed %d: claim of %s stays at %d", seed, g.ID, e.claim)
+		}
+		if g.NumMembers() == 0 && g.OffsetsClaimed {
+			t.Errorf("seed %d: empty group %s is still claimed", seed, g.ID)
+		}
+	}
+}
