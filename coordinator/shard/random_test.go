@@ -42,6 +42,7 @@ type anyOrder struct {
 func (w *anyOrder) step() {
 	group := fmt.Sprintf("g%d", w.random.IntN(3))
 	member := fmt.Sprintf("m%d", w.random.IntN(3))
+	instance := fmt.Sprintf("i%d", w.random.IntN(2))
 	epoch := int32(w.random.IntN(12))
 	if g := w.working.Group(group); g != nil && g.Member(member) != nil && w.random.IntN(8) > 0 {
 		epoch = g.Member(member).Current.MemberEpoch
@@ -49,13 +50,25 @@ func (w *anyOrder) step() {
 	w.proofAt = w.now
 	switch w.random.IntN(16) {
 	case 0, 1:
-		w.submit(join(group, member))
+		h := join(group, member)
+		if w.random.IntN(2) == 0 {
+			h.InstanceID = &instance
+		}
+		w.submit(h)
 	case 2:
-		w.submit(beat(group, member, streams.LeaveEpoch))
+		leave := beat(group, member, streams.LeaveEpoch)
+		if w.random.IntN(2) == 0 {
+			leave.MemberEpoch, leave.InstanceID = streams.StaticLeaveEpoch, &instance
+		}
+		w.submit(leave)
 	case 3, 4:
-		w.submit(report(group, member, epoch, nil))
+		r := report(group, member, epoch, nil)
+		if g := w.working.Group(group); g != nil && g.Member(member) != nil {
+			r.Active = g.Member(member).Current.Assigned.Active.WithoutEpochs().NonNil()
+		}
+		w.submit(r)
 	case 5, 6:
-		w.submit(commit(group, member, epoch))
+		w.submit(commit(group, member, max(epoch, 0))) // no client commits with the epoch of a static member that is away
 	case 7:
 		w.submit(commit(group, "", -1))
 	case 8:
