@@ -92,3 +92,43 @@ func (c *Client) coordinator(ctx context.Context, group string) (int32, error) {
 	c.coordinators.put(group, node)
 	return node, nil
 }
+
+// coordinatorsOf sorts groups by their coordinators, which are looked up together where they are not known. Groups whose
+// coordinator cannot be found are left out. An upstream of one broker need not be asked.
+func (c *Client) coordinatorsOf(ctx context.Context, groups []string) map[int32][]string {
+	byNode := map[int32][]string{}
+	if node, only := c.metadata.only(); only {
+		byNode[node] = groups
+		return byNode
+	}
+	var unknown []string
+	for _, g := range groups {
+		if node, ok := c.coordinators.get(g); ok {
+			byNode[node] = append(byNode[node], g)
+		} else {
+			unknown = append(unknown, g)
+		}
+	}
+	if len(unknown) == 0 {
+		return byNode
+	}
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	req.CoordinatorKey, req.CoordinatorKeys = unknown[0], unknown
+	for _, shard := range c.admin.RequestSharded(ctx, req) {
+		resp, ok := shard.Resp.(*kmsg.FindCoordinatorResponse)
+		if !ok || shard.Err != nil {
+			continue
+		}
+		found := resp.Coordinators
+		if asked, old := shard.Req.(*kmsg.FindCoordinatorRequest); len(found) == 0 && old {
+			found = []kmsg.FindCoordinatorResponseCoordinator{{Key: asked.CoordinatorKey, NodeID: resp.NodeID, ErrorCode: resp.ErrorCode}}
+		}
+		for _, f := range found {
+			if kerr.ErrorForCode(f.ErrorCode) == nil {
+				c.coordinators.put(f.Key, f.NodeID)
+				byNode[f.NodeID] = append(byNode[f.NodeID], f.Key)
+			}
+		}
+	}
+	return byNode
+}

@@ -20,8 +20,11 @@ const (
 	typeStreams  = "streams"
 )
 
-// foreignBatch bounds the groups of one round.
-const foreignBatch = 500
+// foreignBatch bounds the groups of one round, foreignRounds the rounds that are under way together.
+const (
+	foreignBatch  = 500
+	foreignRounds = 4
+)
 
 // foreign answers whether a non-empty group of another kind has an id upstream.
 type foreign struct {
@@ -32,7 +35,7 @@ type foreign struct {
 
 	mu      sync.Mutex
 	closed  bool
-	running bool
+	rounds  int // under way
 	waiting []foreignCall
 }
 
@@ -49,7 +52,7 @@ func newForeign(c *Client) *foreign {
 
 // Foreign reports the type of the upstream's non-empty group of that id ("consumer", "share", "streams", or the protocol
 // type of a classic group), or "" when there is none; coordd's own claims do not count. The questions that come while
-// one round is under way share the next. The error is a *coordinator.Error, COORDINATOR_NOT_AVAILABLE, when it cannot
+// rounds are under way share the next. The error is a *coordinator.Error, COORDINATOR_NOT_AVAILABLE, when it cannot
 // be known. done is called exactly once, on some goroutine; it must not block.
 func (c *Client) Foreign(group string, done func(typ string, err error)) { c.foreign.ask(group, done) }
 
@@ -66,8 +69,8 @@ func (f *foreign) ask(group string, done func(typ string, err error)) {
 		return
 	}
 	f.waiting = append(f.waiting, foreignCall{group, done})
-	if !f.running {
-		f.running = true
+	if f.rounds < foreignRounds {
+		f.rounds++
 		f.wg.Add(1)
 		go f.run()
 	}
@@ -91,7 +94,7 @@ func (f *foreign) run() {
 		f.mu.Lock()
 		n := min(len(f.waiting), foreignBatch)
 		if n == 0 {
-			f.running, f.waiting = false, nil
+			f.rounds--
 			f.mu.Unlock()
 			return
 		}
@@ -102,7 +105,7 @@ func (f *foreign) run() {
 	}
 }
 
-// round asks about each group once, with one request of each kind that the upstream has.
+// round asks about each group once: its coordinator, with one request of each kind that the upstream has.
 func (f *foreign) round(calls []foreignCall) {
 	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
 	defer cancel()
@@ -114,38 +117,69 @@ func (f *foreign) round(calls []foreignCall) {
 			names = append(names, c.group)
 		}
 	}
-	kinds := []func(context.Context, []string) findings{f.classic}
+	kinds := []foreignKind{classicKind}
 	apis := f.client.apis.get(ctx, f.client.admin)
-	for key, kind := range map[int16]func(context.Context, []string) findings{69: f.consumer, 77: f.share, 89: f.streams} {
-		if apis[key] {
-			kinds = append(kinds, kind)
+	for _, k := range []foreignKind{consumerKind, shareKind, streamsKind} {
+		if apis[k.key] {
+			kinds = append(kinds, k)
 		}
 	}
-	found := make([]findings, len(kinds))
+	var questions []question
+	for node, groups := range f.client.coordinatorsOf(ctx, names) {
+		for _, k := range kinds {
+			questions = append(questions, question{node: node, kind: k, groups: groups})
+		}
+	}
 	var wg sync.WaitGroup
-	for i, kind := range kinds {
-		wg.Go(func() { found[i] = kind(ctx, names) })
+	for i := range questions {
+		wg.Go(func() { questions[i].found = f.describe(ctx, &questions[i]) })
 	}
 	wg.Wait()
-	for _, c := range calls {
-		typ, err := "", error(nil)
-		if apis == nil {
-			err = errNotKnown
+	found := findings{}
+	answers := map[string]int{}
+	for _, q := range questions {
+		for group, finding := range q.found {
+			answers[group]++
+			found.merge(group, finding)
 		}
-		for _, kind := range found {
-			finding, ok := kind[c.group]
-			if finding.typ != "" {
-				typ = finding.typ
-			}
-			if !ok || finding.err != nil {
-				err = errNotKnown
-			}
-		}
-		if typ != "" {
-			err = nil
-		}
-		c.done(typ, err)
 	}
+	for _, c := range calls {
+		finding := found[c.group]
+		if finding.typ == "" && (apis == nil || answers[c.group] < len(kinds)) {
+			finding.err = errNotKnown
+		}
+		if finding.typ != "" {
+			finding.err = nil
+		}
+		c.done(finding.typ, finding.err)
+	}
+}
+
+// question is one request of a round.
+type question struct {
+	node   int32
+	kind   foreignKind
+	groups []string
+	found  findings
+}
+
+// describe asks a broker about groups that it coordinates; groups without an answer are not known.
+func (f *foreign) describe(ctx context.Context, q *question) findings {
+	out := findings{}
+	resp, err := f.client.admin.Broker(int(q.node)).Request(ctx, q.kind.request(q.groups))
+	if err != nil {
+		for _, g := range q.groups {
+			f.client.coordinators.forget(g)
+		}
+		return out
+	}
+	q.kind.each(resp, func(group string, code int16, state, typ string) {
+		if isCoordinatorTrouble(code) {
+			f.client.coordinators.forget(group)
+		}
+		out.add(group, code, state, typ)
+	})
+	return out
 }
 
 // findings holds, for each group that was answered for, its type when it is non-empty.
@@ -165,82 +199,89 @@ func (f findings) add(group string, code int16, state, typ string) {
 	if err != nil || state == "Empty" || state == "Dead" {
 		typ = ""
 	}
+	if err != nil {
+		err = errNotKnown
+	}
 	f[group] = finding{typ, err}
 }
 
-func (f *foreign) classic(ctx context.Context, names []string) findings {
-	req := kmsg.NewPtrDescribeGroupsRequest()
-	req.Groups = names
-	out := findings{}
-	for _, shard := range f.client.admin.RequestSharded(ctx, req) {
-		if resp, ok := shard.Resp.(*kmsg.DescribeGroupsResponse); ok && shard.Err == nil {
-			for _, g := range resp.Groups {
-				typ := g.ProtocolType
-				if typ == protocolType {
-					typ = ""
-				}
-				out.add(g.Group, g.ErrorCode, g.State, typ)
-			}
-		}
+// merge keeps the type that one of the kinds found, else an error that one of them met.
+func (f findings) merge(group string, other finding) {
+	own := f[group]
+	if own.typ == "" {
+		own.typ = other.typ
 	}
-	return out
+	if own.err == nil {
+		own.err = other.err
+	}
+	f[group] = own
 }
 
-func (f *foreign) consumer(ctx context.Context, names []string) findings {
-	req := kmsg.NewPtrConsumerGroupDescribeRequest()
-	req.Groups = names
-	out := findings{}
-	for _, shard := range f.client.admin.RequestSharded(ctx, req) {
-		if resp, ok := shard.Resp.(*kmsg.ConsumerGroupDescribeResponse); ok && shard.Err == nil {
-			for _, g := range resp.Groups {
-				out.add(g.Group, g.ErrorCode, g.State, typeConsumer)
-			}
-		}
-	}
-	return out
+// foreignKind is one way to ask for groups of a type.
+type foreignKind struct {
+	key     int16
+	request func(groups []string) kmsg.Request
+	each    func(resp kmsg.Response, found func(group string, code int16, state, typ string))
 }
 
-func (f *foreign) share(ctx context.Context, names []string) findings {
-	req := kmsg.NewPtrShareGroupDescribeRequest()
-	req.GroupIDs = names
-	out := findings{}
-	for _, shard := range f.client.admin.RequestSharded(ctx, req) {
-		if resp, ok := shard.Resp.(*kmsg.ShareGroupDescribeResponse); ok && shard.Err == nil {
-			for _, g := range resp.Groups {
-				out.add(g.GroupID, g.ErrorCode, g.GroupState, typeShare)
+var classicKind = foreignKind{
+	key: int16(kmsg.DescribeGroups),
+	request: func(groups []string) kmsg.Request {
+		req := kmsg.NewPtrDescribeGroupsRequest()
+		req.Groups = groups
+		return req
+	},
+	each: func(resp kmsg.Response, found func(string, int16, string, string)) {
+		for _, g := range resp.(*kmsg.DescribeGroupsResponse).Groups {
+			typ := g.ProtocolType
+			if typ == protocolType {
+				typ = ""
 			}
+			found(g.Group, g.ErrorCode, g.State, typ)
 		}
-	}
-	return out
+	},
 }
 
-// streams asks each coordinator for its groups; the client library does not split this request by itself.
-func (f *foreign) streams(ctx context.Context, names []string) findings {
-	byNode := map[int32][]string{}
-	for _, name := range names {
-		if node, err := f.client.coordinator(ctx, name); err == nil {
-			byNode[node] = append(byNode[node], name)
+var consumerKind = foreignKind{
+	key: int16(kmsg.ConsumerGroupDescribe),
+	request: func(groups []string) kmsg.Request {
+		req := kmsg.NewPtrConsumerGroupDescribeRequest()
+		req.Groups = groups
+		return req
+	},
+	each: func(resp kmsg.Response, found func(string, int16, string, string)) {
+		for _, g := range resp.(*kmsg.ConsumerGroupDescribeResponse).Groups {
+			found(g.Group, g.ErrorCode, g.State, typeConsumer)
 		}
-	}
-	out := findings{}
-	for node, groups := range byNode {
+	},
+}
+
+var shareKind = foreignKind{
+	key: int16(kmsg.ShareGroupDescribe),
+	request: func(groups []string) kmsg.Request {
+		req := kmsg.NewPtrShareGroupDescribeRequest()
+		req.GroupIDs = groups
+		return req
+	},
+	each: func(resp kmsg.Response, found func(string, int16, string, string)) {
+		for _, g := range resp.(*kmsg.ShareGroupDescribeResponse).Groups {
+			found(g.GroupID, g.ErrorCode, g.GroupState, typeShare)
+		}
+	},
+}
+
+var streamsKind = foreignKind{
+	key: int16(kmsg.StreamsGroupDescribe),
+	request: func(groups []string) kmsg.Request {
 		req := kmsg.NewPtrStreamsGroupDescribeRequest()
 		req.Groups = groups
-		resp, err := f.client.admin.Broker(int(node)).Request(ctx, req)
-		if err != nil {
-			for _, g := range groups {
-				f.client.coordinators.forget(g)
-			}
-			continue
-		}
+		return req
+	},
+	each: func(resp kmsg.Response, found func(string, int16, string, string)) {
 		for _, g := range resp.(*kmsg.StreamsGroupDescribeResponse).Groups {
-			if isCoordinatorTrouble(g.ErrorCode) {
-				f.client.coordinators.forget(g.Group)
-			}
-			out.add(g.Group, g.ErrorCode, g.State, typeStreams)
+			found(g.Group, g.ErrorCode, g.State, typeStreams)
 		}
-	}
-	return out
+	},
 }
 
 // apiMemory remembers for a while which API keys the upstream has.
