@@ -81,13 +81,13 @@ func (m *Machine) withoutTopics(c *Call, r *streams.HeartbeatRequest) {
 }
 
 // waitsForCommits blocks what may take tasks from a member while commits of that member are under way, so that a task
-// is handed on only after they are done.
+// is handed on only after they are done, and a join while the group is being deleted.
 func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
-	if r.MemberEpoch > 0 && r.Active == nil {
+	g := m.groups[r.GroupID]
+	if g == nil || r.MemberEpoch > 0 && r.Active == nil {
 		return false
 	}
-	g := m.groups[r.GroupID]
-	if g == nil || g.commits[r.MemberID] == 0 {
+	if g.commits[r.MemberID] == 0 && (g.deleting == 0 || r.MemberEpoch != streams.JoinEpoch) {
 		return false
 	}
 	g.blocked = append(g.blocked, c)

@@ -235,9 +235,13 @@ type group struct {
 	inherited bool
 	// waiting are calls that wait until the membership upstream is held, or ended.
 	waiting []*Call
-	// commits counts the commits under way by member id; blocked are calls that wait for them.
+	// commits counts the commits under way by member id; blocked are calls that wait for them, or for the end of a
+	// deletion.
 	commits map[string]int
 	blocked []*Call
+	// deleting counts the deletions under way: with the offsets of the empty group gone nobody may join it before it is
+	// gone too, or else the deletion were refused and the offsets lost.
+	deleting int
 }
 
 func (m *Machine) softOf(id string) *streams.Soft {

@@ -217,23 +217,49 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 	if !m.storeReady(g, c) {
 		return
 	}
+	m.groupOf(g.ID).deleting++
 	m.host.DropOffsets(m.startStore(&storeOp{call: c, after: func(m *Machine, err error) {
 		if err != nil {
 			m.refuse(c, notAvailable)
+			m.deletionOver(g.ID)
 			return
 		}
+		decided := false
 		m.submitInternal(task{
 			group: g.ID, call: c,
 			internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
 				if err := emptyGroup(g, r.GroupID); err != nil {
 					m.reply(c, &DeleteGroupResponse{Err: err})
+					if !decided {
+						m.deletionOver(r.GroupID)
+					}
 					return streams.Decision{}, false
 				}
+				if e := m.groups[g.ID]; e != nil && !decided { // the joins that wait go on when the group is gone
+					e.deleting--
+				}
+				decided = true
 				return streams.Decision{Records: deletionRecords(g)}, true
 			},
 			after: func(m *Machine) { m.reply(c, &DeleteGroupResponse{}) },
 		})
 	}}), g.ID)
+}
+
+// deletionOver ends a deletion that did not happen, and lets go the joins that waited for it.
+func (m *Machine) deletionOver(id string) {
+	e := m.groups[id]
+	if e == nil || e.deleting == 0 {
+		return
+	}
+	if e.deleting--; e.deleting > 0 {
+		return
+	}
+	blocked := e.blocked
+	e.blocked = nil
+	for _, c := range blocked {
+		m.dispatch(c)
+	}
 }
 
 // emptyGroup is nil for a group that may be deleted.
