@@ -22,7 +22,7 @@ func (sink) Restore(r io.Reader) error      { _, err := io.Copy(io.Discard, r); 
 // flight per group: the floor of a shard. What it measures is fsync.
 func BenchmarkPropose(b *testing.B) {
 	for _, groups := range []int{1, 8, 64} {
-		for _, inFlight := range []int{1, 32} {
+		for _, inFlight := range []int{1, 8, 32} {
 			b.Run(fmt.Sprintf("groups=%d/inflight=%d", groups, inFlight), func(b *testing.B) {
 				nodes := benchCluster(b, groups)
 				leaders := make([]*Group, groups)

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coordd/coordd/internal/vnet"
+	"github.com/coordd/coordd/raftnode/seglog"
 )
 
 // recorder is a state machine that keeps every entry.
@@ -100,7 +101,8 @@ type cluster struct {
 	seen   map[string][]Change // by node/group
 	tune   func(*Node)         // before Start
 	wrap   func(node int, c net.Conn) net.Conn
-	log    io.Writer // takes what an operator would see; nil for nothing
+	disk   func(node int) seglog.FS // below the log; nil for the real one
+	log    io.Writer                // takes what an operator would see; nil for nothing
 }
 
 func newCluster(t testing.TB, nodes, groups int, timing Timing) *cluster {
@@ -131,6 +133,9 @@ func (c *cluster) config(i int) Config {
 	}
 	if os.Getenv("RAFT_LOG") != "" {
 		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: host(i), Level: hclog.Debug})
+	}
+	if c.disk != nil {
+		cfg.logFS = c.disk(i)
 	}
 	if c.log != nil {
 		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: host(i), Level: hclog.Info, Output: c.log})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/coordd/coordd/raftnode/seglog"
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -55,6 +56,8 @@ type Config struct {
 	Logger hclog.Logger
 	// Registerer takes the metrics; may be nil.
 	Registerer prometheus.Registerer
+
+	logFS seglog.FS // below the log; replaced in tests
 }
 
 // Timing holds the time constants; the zero value of a field takes the value of [LAN].

@@ -84,7 +84,7 @@ func (n *Node) open() (err error) {
 		return err
 	}
 	n.entries, err = seglog.Open(seglog.Options{
-		Dir: filepath.Join(n.cfg.Dir, logFolder), Groups: n.cfg.Groups, Logger: n.cfg.Logger.Named("log"),
+		Dir: filepath.Join(n.cfg.Dir, logFolder), Groups: n.cfg.Groups, Logger: n.cfg.Logger.Named("log"), FS: n.cfg.logFS,
 	})
 	if err != nil {
 		return err

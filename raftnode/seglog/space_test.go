@@ -127,14 +127,20 @@ func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
 }
 
 type lines struct {
-	mu sync.Mutex
-	strings.Builder
+	mu   sync.Mutex
+	text strings.Builder
 }
 
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Builder.Write(b)
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TestAFullDiskIsToldBeforeItHurts: writes go on until the segment is full, fail, and go on when there is room again.
