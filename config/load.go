@@ -68,6 +68,10 @@ func readFile(v *viper.Viper, file string) error {
 		return fmt.Errorf("configuration file %s is not YAML with one 'name: value' a line: %w", file, err)
 	}
 	for _, name := range sorted(read.AllKeys()) {
+		if nested := strings.ReplaceAll(name, keyDelimiter, "."); nested != name {
+			return &Error{Setting: nested, Value: fmt.Sprint(read.Get(name)), Why: "nested in file " + file,
+				Allowed: "flat names, such as '" + nested + ": …' on one line"}
+		}
 		if _, known := lookup(name); !known {
 			return unknown(name, fmt.Sprint(read.Get(name)), "file "+file)
 		}

@@ -75,6 +75,10 @@ func TestRefusalsNameSettingValueAndRange(t *testing.T) {
 		{"peers=1=h:1/h:2", "node.id", "ids in peers"},
 		{"peers=0=127.0.0.1:9640/h:2,0=h:3/h:4", "peers", "each id once"},
 		{"peers=nonsense", "peers", "id=raftHost"},
+		{"client.listen=0.0.0.0:9092", "client.advertised.host", "clients cannot connect to"},
+		{"client.listen=127.0.0.1:9103", "client.listen", "stands for upstream broker 3"},
+		{"admin.listen=127.0.0.1:9100", "admin.listen", "stands for upstream broker 0"},
+		{"broker.port.base=65530", "broker.port.base", "65504 or less"},
 		{"nonsense", "nonsense", "name=value"},
 	} {
 		_, _, err := Load(Sources{Set: append(append([]string{}, minimal...), c.set)})
@@ -85,9 +89,27 @@ func TestRefusalsNameSettingValueAndRange(t *testing.T) {
 	}
 }
 
+func TestAdvertisedHost(t *testing.T) {
+	peers := "peers=0=127.0.0.1:9640/node-0:9092"
+	for _, c := range []struct {
+		set  []string
+		want string
+	}{
+		{nil, "127.0.0.1"},
+		{[]string{"client.listen=0.0.0.0:9092", peers}, "node-0"},
+		{[]string{"client.listen=0.0.0.0:9092", peers, "client.advertised.host=public"}, "public"},
+	} {
+		n, _, err := Load(Sources{Set: append(append([]string{}, minimal...), c.set...)})
+		if err != nil || n.AdvertisedHost() != c.want {
+			t.Errorf("%v: %v, %v", c.set, n, err)
+		}
+	}
+}
+
 func TestFileRefusals(t *testing.T) {
 	dir := t.TempDir()
 	for text, mentions := range map[string]string{
+		"group:\n  streams:\n    max:\n      size: 3\n": "flat names, such as 'group.streams.max.size",
 		"shrds: 3\n":       "did you mean shards",
 		"shards: many\n":   "1 to 64",
 		": : :\n\t- bad":   "not YAML",

@@ -111,10 +111,61 @@ func (n *Node) checkAddresses() error {
 			return err
 		}
 	}
+	if err := n.checkAdvertised(); err != nil {
+		return err
+	}
+	if err := n.checkBrokerPorts(); err != nil {
+		return err
+	}
 	if n.DataDir == "" {
 		return &Error{Setting: "data.dir", Value: "", Allowed: "a folder that this node may write"}
 	}
 	return n.checkPeers()
+}
+
+// AdvertisedHost is the host that clients are told: client.advertised.host, else that of this node's client address in
+// peers, else that of client.listen.
+func (n *Node) AdvertisedHost() string {
+	if n.ClientAdvertisedHost != "" {
+		return n.ClientAdvertisedHost
+	}
+	for _, p := range n.Peers {
+		if host, _, err := net.SplitHostPort(p.Client); p.ID == n.NodeID && err == nil && host != "" {
+			return host
+		}
+	}
+	host, _, _ := net.SplitHostPort(n.ClientListen)
+	return host
+}
+
+// checkAdvertised refuses an address that clients on other machines cannot connect to.
+func (n *Node) checkAdvertised() error {
+	host := n.AdvertisedHost()
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return &Error{Setting: "client.advertised.host", Value: n.ClientAdvertisedHost, Why: fmt.Sprintf("client.listen is %s, which clients cannot connect to", n.ClientListen),
+			Allowed: "a host name or address at which clients reach this node"}
+	}
+	return nil
+}
+
+// reservedBrokerPorts is how many broker ports are kept clear of this node's other ports.
+const reservedBrokerPorts = 32
+
+// checkBrokerPorts refuses other ports of this node among those that stand for upstream brokers.
+func (n *Node) checkBrokerPorts() error {
+	if last := n.BrokerPortBase + (reservedBrokerPorts-1)*n.BrokerPortStep; last > maxPort {
+		return &Error{Setting: "broker.port.base", Value: strconv.Itoa(n.BrokerPortBase), Why: fmt.Sprintf("%d broker ports would reach %d", reservedBrokerPorts, last),
+			Allowed: fmt.Sprintf("%d or less", maxPort-(reservedBrokerPorts-1)*n.BrokerPortStep)}
+	}
+	for _, a := range []struct{ name, value string }{{"client.listen", n.ClientListen}, {"raft.listen", n.RaftListen}, {"admin.listen", n.AdminListen}} {
+		_, text, _ := net.SplitHostPort(a.value)
+		port, _ := strconv.Atoi(text)
+		if k := port - n.BrokerPortBase; k >= 0 && k%n.BrokerPortStep == 0 && k/n.BrokerPortStep < reservedBrokerPorts {
+			return &Error{Setting: a.name, Value: a.value, Why: fmt.Sprintf("port %d stands for upstream broker %d (broker.port.base %d, step %d)", port, k/n.BrokerPortStep, n.BrokerPortBase, n.BrokerPortStep),
+				Allowed: "a port outside the broker ports"}
+		}
+	}
+	return nil
 }
 
 func checkAddress(name, value string) error {

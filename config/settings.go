@@ -16,7 +16,7 @@ var settings = []Setting{
 	{Name: "raft.preset", Help: "Raft timing: lan, or wan for round trips of tens of milliseconds.", Default: "lan", kind: kindString, allowed: []string{"lan", "wan"}},
 	{Name: "peers", Help: "All nodes of the cluster, this one included; empty for a cluster of one.", Default: "", kind: kindPeers},
 	{Name: "client.listen", Help: "Address for Kafka clients.", Default: "127.0.0.1:9092", kind: kindString},
-	{Name: "client.advertised.host", Help: "Host name told to clients; the host of client.listen when empty.", Default: "", kind: kindString},
+	{Name: "client.advertised.host", Help: "Host name told to clients; when empty, that of this node's client address in peers, else that of client.listen.", Default: "", kind: kindString},
 	{Name: "broker.port.base", Help: "First port that stands for an upstream broker; broker k is at base + k times broker.port.step.", Default: "9100", kind: kindInt, min: 1, max: maxPort},
 	{Name: "broker.port.step", Help: "Distance between the ports of two upstream brokers.", Default: "1", kind: kindInt, min: 1, max: 1000},
 	{Name: "admin.listen", Help: "Address of the admin port: CLI, health, metrics.", Default: "127.0.0.1:9644", kind: kindString},

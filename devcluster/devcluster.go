@@ -79,7 +79,7 @@ func (c *Cluster) start(ctx context.Context, o Options) error {
 	if err := c.startKafka(o.DataDir); err != nil {
 		return err
 	}
-	raft, err := listenRaft()
+	raft, err := listenRaft(o.Port)
 	if err != nil {
 		return err
 	}
@@ -113,13 +113,20 @@ type raftPorts struct {
 	listeners map[string]net.Listener
 }
 
-func listenRaft() (*raftPorts, error) {
+// clientPorts is how many ports from Options.Port on are the clients': the system must not choose one of them for Raft.
+const clientPorts = 128
+
+func listenRaft(clients int) (*raftPorts, error) {
 	p := &raftPorts{listeners: map[string]net.Listener{}}
-	for range nodes {
+	for len(p.addresses) < nodes {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			p.closeUnused()
 			return nil, fmt.Errorf("a port for Raft: %w", err)
+		}
+		if port := ln.Addr().(*net.TCPAddr).Port; port >= clients && port < clients+clientPorts {
+			defer func() { _ = ln.Close() }()
+			continue
 		}
 		p.addresses = append(p.addresses, ln.Addr().String())
 		p.listeners[ln.Addr().String()] = ln

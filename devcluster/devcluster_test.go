@@ -42,11 +42,11 @@ func free(base, n int) bool {
 
 func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
 	dir := t.TempDir()
-	base := ports(t, 12)
+	base, admin := ports(t, 6), ports(t, 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for round := range 2 {
-		c, err := Start(ctx, Options{Port: base, AdminPort: base + 9, DataDir: dir})
+		c, err := Start(ctx, Options{Port: base, AdminPort: admin, DataDir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
 }
 
 func TestPortsThatAreTakenAreTold(t *testing.T) {
-	base := ports(t, 12)
+	base, admin := ports(t, 6), ports(t, 3)
 	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + 1})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestPortsThatAreTakenAreTold(t *testing.T) {
 	defer func() { _ = ln.Close() }()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := Start(ctx, Options{Port: base, AdminPort: base + 9, DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if _, err := Start(ctx, Options{Port: base, AdminPort: admin, DataDir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Fatalf("%v", err)
 	}
 }

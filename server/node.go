@@ -226,13 +226,10 @@ func (n *Node) brokerListen(k int32) string {
 
 // registration is what this node tells of itself.
 func (n *Node) registration() registration {
-	host, port, _ := net.SplitHostPort(n.config.ClientListen)
-	if n.config.ClientAdvertisedHost != "" {
-		host = n.config.ClientAdvertisedHost
-	}
+	_, port, _ := net.SplitHostPort(n.config.ClientListen)
 	number, _ := strconv.Atoi(port)
 	return registration{
-		ID: n.config.NodeID, RaftAddress: n.config.RaftAdvertised, ClientHost: host, ClientPort: uint16(number),
+		ID: n.config.NodeID, RaftAddress: n.config.RaftAdvertised, ClientHost: n.config.AdvertisedHost(), ClientPort: uint16(number),
 		BrokerPortBase: uint16(n.config.BrokerPortBase), BrokerPortStep: uint16(n.config.BrokerPortStep),
 	}
 }

@@ -3,7 +3,10 @@ package server
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
@@ -64,6 +67,7 @@ type runner struct {
 	group   *raftnode.Group
 	replica *replica
 	timer   *time.Timer
+	term    atomic.Uint64 // of the last election that this node won
 
 	leaderMu sync.Mutex
 	leader   int32 // -1: unknown
@@ -114,19 +118,28 @@ func (r *runner) step(in input) {
 func (r *runner) leadership(c raftnode.Change) {
 	switch c := c.(type) {
 	case raftnode.Elected:
+		r.term.Store(c.Term)
 		r.post(input{kind: inputElected, id: c.Term, state: r.replica.State()})
 		r.setLeader(r.node.config.NodeID)
 		r.node.log.Info("leads shard", "shard", r.number, "term", c.Term, "planned", c.Planned)
 	case raftnode.Lost:
 		r.post(input{kind: inputLost})
 		r.setLeader(-1)
-		r.node.log.Info("no longer leads shard", "shard", r.number)
+		r.node.log.Log(r.quietly(), "no longer leads shard", "shard", r.number)
 	case raftnode.LeaderKnown:
 		r.setLeader(c.Node)
-		r.node.log.Info("follows in shard", "shard", r.number, "leader", c.Node)
+		r.node.log.Log(r.quietly(), "follows in shard", "shard", r.number, "leader", c.Node)
 	case raftnode.LeaderUnknown:
 		r.setLeader(-1)
 	}
+}
+
+// quietly is the level for what a stop brings about anyway.
+func (r *runner) quietly() hclog.Level {
+	if r.node.draining.Load() {
+		return hclog.Debug
+	}
+	return hclog.Info
 }
 
 func (r *runner) setLeader(node int32) {
@@ -144,15 +157,25 @@ func (r *runner) setLeader(node int32) {
 func (r *runner) Propose(id uint64, entry record.Entry) {
 	entry.FeatureLevel = featureLevel
 	r.group.Propose(record.EncodeEntry(nil, entry), func(err error) {
-		if err == nil {
+		switch {
+		case err == nil:
 			r.post(input{kind: inputCommitted, id: id})
-			return
+		case errors.Is(err, raftnode.ErrRejected):
+			r.rejected(id, err)
+		default:
+			r.post(input{kind: inputProposalFailed, id: id, ok: errors.Is(err, raftnode.ErrNotLeader)})
 		}
-		if errors.Is(err, raftnode.ErrRejected) {
-			r.node.log.Error("a committed entry was refused by the state machine", "shard", r.number, "error", err)
-		}
-		r.post(input{kind: inputProposalFailed, id: id, ok: errors.Is(err, raftnode.ErrNotLeader)})
 	})
+}
+
+// rejected starts the machine's leadership anew from the replica, whose state the refused entry left as it was.
+func (r *runner) rejected(id uint64, err error) {
+	r.node.log.Error("a committed entry was refused by the state machine", "shard", r.number, "error", err)
+	r.post(input{kind: inputProposalFailed, id: id})
+	term := r.term.Load()
+	if _, leads := r.group.Proof(term); leads {
+		r.post(input{kind: inputElected, id: term, state: r.replica.State()})
+	}
 }
 
 // Proof implements shard.Host.

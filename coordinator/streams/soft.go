@@ -151,7 +151,7 @@ func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
 		}
 		return
 	}
-	s.AssignmentDue = max(env.Now, targetTimestamp(g)+int64(env.Settings.AssignmentIntervalMs))
+	s.AssignmentDue = max(env.Now, assignmentDue(g, nil, env))
 }
 
 // Apply makes the change of a decision. It comes before the next decision of the group.

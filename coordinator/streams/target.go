@@ -66,7 +66,8 @@ func (h *heartbeat) delay(d *Decision, due int64, why string, goal *topology.Ass
 // failed assignor has rested.
 func assignmentDue(g *fsm.Group, soft *Soft, env *Env) int64 {
 	var due int64
-	if ts, interval := targetTimestamp(g), int64(env.Settings.AssignmentIntervalMs); ts != 0 && interval > 0 {
+	// A timestamp of the future comes from a former leader whose clock was ahead; nobody waits for that.
+	if ts, interval := targetTimestamp(g), int64(env.Settings.AssignmentIntervalMs); ts != 0 && ts <= env.Now && interval > 0 {
 		due = ts + interval
 	}
 	if soft != nil {
