@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/coordd/coordd/web"
@@ -34,12 +36,12 @@ func groupsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return f.print(c.OutOrStdout(), groups, func(t *table) {
+			return quorumFirst(c.Context(), client, f.print(c.OutOrStdout(), groups, func(t *table) {
 				t.row("GROUP", "STATE", "EPOCH", "ASSIGNMENT EPOCH", "TOPOLOGY EPOCH", "MEMBERS", "SHARD", "COORDINATOR")
 				for _, g := range groups {
 					t.row(g.Group, g.State, g.Epoch, g.AssignmentEpoch, g.TopologyEpoch, g.Members, g.Shard, orNone(g.Coordinator))
 				}
-			})
+			}))
 		},
 	}
 	f.register(c)
@@ -61,14 +63,25 @@ func groupsDescribeCommand() *cobra.Command {
 				return err
 			}
 			g, err := client.Group(c.Context(), args[0])
-			if err != nil {
-				return err
+			if err == nil {
+				err = f.print(c.OutOrStdout(), g, func(t *table) { groupRows(t, g) })
 			}
-			return f.print(c.OutOrStdout(), g, func(t *table) { groupRows(t, g) })
+			return quorumFirst(c.Context(), client, err)
 		},
 	}
 	f.register(c)
 	return c
+}
+
+// quorumFirst puts the lack of a quorum before another outcome: without a leader what is shown of groups is only what the
+// asked node knows.
+func quorumFirst(ctx context.Context, client web.Client, err error) error {
+	if status, failed := client.Status(ctx); failed == nil {
+		if none := quorumError(status); none != nil {
+			return none
+		}
+	}
+	return err
 }
 
 func groupRows(t *table, g web.GroupDetail) {
