@@ -141,11 +141,21 @@ func (n *Node) AdvertisedHost() string {
 // checkAdvertised refuses an address that clients on other machines cannot connect to.
 func (n *Node) checkAdvertised() error {
 	host := n.AdvertisedHost()
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+	raftHost, _, _ := net.SplitHostPort(n.RaftAdvertised)
+	if len(n.Peers) > 1 && wildcard(raftHost) {
+		return &Error{Setting: "raft.advertised", Value: n.RaftAdvertised, Why: "the other nodes cannot connect to it", Allowed: "an address at which the other nodes reach this one"}
+	}
+	if wildcard(host) {
 		return &Error{Setting: "client.advertised.host", Value: n.ClientAdvertisedHost, Why: fmt.Sprintf("client.listen is %s, which clients cannot connect to", n.ClientListen),
 			Allowed: "a host name or address at which clients reach this node"}
 	}
 	return nil
+}
+
+// wildcard says that a host stands for all addresses of a machine, which is no address to connect to.
+func wildcard(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
 // reservedBrokerPorts is how many broker ports are kept clear of this node's other ports.

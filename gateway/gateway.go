@@ -97,7 +97,8 @@ type Gateway struct {
 	node   *port
 	ports  map[int32]*port // by slot number
 	conns  map[*conn]struct{}
-	hopsIn map[net.Conn]struct{}
+	hopsIn map[net.Conn]uint64 // and the order in which they came
+	hopSeq uint64
 	closed bool
 }
 
@@ -145,7 +146,7 @@ func New(cfg Config) *Gateway {
 	}
 	g := &Gateway{
 		cfg: cfg, coords: cfg.Coordinators, cluster: cfg.Cluster, net: cfg.Network,
-		ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]struct{}{},
+		ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
 	}
 	g.log.logger = cfg.Logger
 	g.metrics.init(cfg.Registerer)
@@ -182,7 +183,7 @@ func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
 	ports, conns, hops := g.ports, g.conns, g.hopsIn
-	g.ports, g.conns, g.hopsIn = map[int32]*port{}, map[*conn]struct{}{}, map[net.Conn]struct{}{}
+	g.ports, g.conns, g.hopsIn = map[int32]*port{}, map[*conn]struct{}{}, map[net.Conn]uint64{}
 	g.mu.Unlock()
 	g.runMu.Lock()
 	g.stop()

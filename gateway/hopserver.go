@@ -45,10 +45,62 @@ func (g *Gateway) acceptHops() {
 			_ = nc.Close()
 			return
 		}
-		g.hopsIn[nc] = struct{}{}
+		g.hopSeq++
+		g.hopsIn[nc] = g.hopSeq
 		g.run(func() { g.serveHop(nc) })
+		tooOld := g.oldestHop()
 		g.mu.Unlock()
+		if tooOld != nil {
+			g.log.note("inner hop in", "too many connections of other nodes: closing the oldest", "limit", maxHopsIn)
+			_ = tooOld.Close()
+		}
 	}
+}
+
+// maxHopsIn bounds the connections of other nodes. Each node keeps one, so that more come only from a stranger or from
+// nodes that reconnect.
+const maxHopsIn = 64
+
+// oldestHop is the connection to close where there are too many; the lock is held.
+func (g *Gateway) oldestHop() net.Conn {
+	if len(g.hopsIn) <= maxHopsIn {
+		return nil
+	}
+	var oldest net.Conn
+	for nc, seq := range g.hopsIn {
+		if oldest == nil || seq < g.hopsIn[oldest] {
+			oldest = nc
+		}
+	}
+	delete(g.hopsIn, oldest)
+	return oldest
+}
+
+// hopFramePatience is how long the rest of a frame may take once it has begun.
+const hopFramePatience = 10 * time.Second
+
+// hopReader gives a peer time between frames, but not inside one.
+type hopReader struct {
+	nc      net.Conn
+	inFrame bool
+	armed   bool
+}
+
+// Read implements io.Reader.
+func (r *hopReader) Read(p []byte) (int, error) {
+	switch {
+	case r.inFrame && !r.armed:
+		r.armed = true
+		if err := r.nc.SetReadDeadline(time.Now().Add(hopFramePatience)); err != nil {
+			return 0, err
+		}
+	case !r.inFrame && r.armed:
+		r.armed = false
+		if err := r.nc.SetReadDeadline(time.Time{}); err != nil {
+			return 0, err
+		}
+	}
+	return r.nc.Read(p)
 }
 
 func (g *Gateway) serveHop(nc net.Conn) {
@@ -63,7 +115,8 @@ func (g *Gateway) serveHop(nc net.Conn) {
 }
 
 func (h *hopServer) serve() error {
-	br := bufio.NewReaderSize(h.nc, 64<<10)
+	in := &hopReader{nc: h.nc, inFrame: true}
+	br := bufio.NewReaderSize(in, 64<<10)
 	version, err := br.ReadByte()
 	if err != nil {
 		return err
@@ -73,6 +126,11 @@ func (h *hopServer) serve() error {
 	}
 	limit := h.g.cfg.MaxRequestBytes + 256<<10 // the names of the client come on top
 	for {
+		in.inFrame = false
+		if _, err := br.Peek(1); err != nil {
+			return err
+		}
+		in.inFrame = true
 		frame, err := readHopFrame(br, limit)
 		if err != nil {
 			return err

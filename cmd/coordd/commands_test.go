@@ -102,6 +102,7 @@ func TestExitCodes(t *testing.T) {
 		{"status", healthy(), "status --admin NODE", exitOK, "no answer: connection refused", ""},
 		{"groups", healthy(), "groups list --admin NODE", exitOK, "app", ""},
 		{"groups in another state", healthy(), "groups list --admin NODE --state empty -o json", exitOK, "[]", ""},
+		{"groups in an unknown state", healthy(), "groups list --admin NODE --state bogus", exitUsage, "", "Empty, NotReady"},
 		{"group", healthy(), "groups describe app --admin NODE", exitOK, "0_0,0_1", ""},
 		{"absent group", healthy(), "groups describe nope --admin NODE", exitFailed, "", `group "nope" is not one of coordd's`},
 		{"groups without quorum", headless, "groups list --admin NODE", exitNoQuorum, "app", "shard 0 has no leader"},

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"context"
 
 	"github.com/spf13/cobra"
 
+	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/web"
 )
 
@@ -19,6 +23,9 @@ func groupsCommand() *cobra.Command {
 	return c
 }
 
+// states are the states that a list can be limited to; "" is all.
+var states = []string{"", "Empty", "NotReady", "Assigning", "Reconciling", "Stable"}
+
 func groupsListCommand() *cobra.Command {
 	var f adminFlags
 	var state string
@@ -31,6 +38,9 @@ func groupsListCommand() *cobra.Command {
 			client, err := f.client()
 			if err != nil {
 				return err
+			}
+			if !slices.ContainsFunc(states, func(s string) bool { return strings.EqualFold(s, state) }) {
+				return usageError(&config.Error{Setting: "--state", Value: state, Allowed: strings.Join(states[1:], ", ")})
 			}
 			groups, err := client.Groups(c.Context(), state)
 			if err != nil {

@@ -56,8 +56,9 @@ the YAML file of --config, one 'name: value' a line. Names that Kafka has are Ka
 // stopTimeout bounds a clean stop; what is not done by then is cut off.
 const stopTimeout = 10 * time.Second
 
-// serve runs a node until a signal ends it: the admin port first, so that a node that cannot start shows why; then the
-// node; and on SIGTERM or Ctrl-C the leaderships move to others before anything is closed.
+// serve runs a node until a signal ends it: the node first, which takes the data folder before any port, so that a second
+// process is told of that; then the admin port; and on SIGTERM or Ctrl-C the leaderships move to others before anything
+// is closed.
 func serve(cfg *config.Node, unused []string) error {
 	log := newLogger(cfg.LogLevel, cfg.LogFormat, os.Stderr).With("node", cfg.NodeID)
 	for _, name := range unused {
@@ -68,11 +69,6 @@ func serve(cfg *config.Node, unused []string) error {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	ln, err := net.Listen("tcp", cfg.AdminListen)
-	if err != nil {
-		return fmt.Errorf("admin.listen: %w", err)
-	}
-	defer func() { _ = ln.Close() }()
 	parts := server.Parts{Logger: log, Registry: registry}
 	if cfg.UpstreamQuirks == "kfake" {
 		parts.Quirks = gateway.KfakeQuirks
@@ -85,6 +81,10 @@ func serve(cfg *config.Node, unused []string) error {
 	node, err := server.Start(cfg, parts)
 	if err != nil {
 		return err
+	}
+	ln, err := net.Listen("tcp", cfg.AdminListen)
+	if err != nil {
+		return errors.Join(fmt.Errorf("admin.listen: %w", err), stopNode(node))
 	}
 	admin := &http.Server{Handler: web.Handler(node, registry), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
@@ -102,12 +102,19 @@ func serve(cfg *config.Node, unused []string) error {
 	<-ctx.Done()
 	stop() // a second signal ends the process at once
 	log.Info("stopping: leaderships move to other nodes first")
+	if err := stopNode(node); err != nil {
+		return err
+	}
+	log.Info("stopped")
+	return nil
+}
+
+func stopNode(node *server.Node) error {
 	deadline, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if err := node.Stop(deadline); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
-	log.Info("stopped")
 	return nil
 }
 

@@ -52,7 +52,9 @@ type Machine struct {
 	nextID   uint64
 	retryAt  int64 // when a refused proposal is tried again; 0: nothing to retry
 
-	claimAt int64 // when the last claim that no commit asked for is due
+	// graceUntil is until when nobody is expired, because the process was paused and could not hear anybody.
+	graceUntil int64
+	claimAt    int64 // when the last claim that no commit asked for is due
 
 	store   map[uint64]*storeOp
 	nextOp  uint64

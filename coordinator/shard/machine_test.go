@@ -249,6 +249,34 @@ func TestNobodyExpiresForAPauseOfTheProcess(t *testing.T) {
 	}
 }
 
+func TestNobodyExpiresRightAfterAPause(t *testing.T) {
+	r := newRig(t)
+	r.joined("old", "a")
+	r.now += 20_000
+	r.freshProof()
+	r.joined("g", "b") // its deadline comes while members have not been heard again
+	r.now += 44_000    // a's deadline is over, b's will be in a second
+	r.Tick(r.now)
+	r.now += 2_000
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if r.committed.Group("old").Member("a") == nil || r.committed.Group("g").Member("b") == nil {
+		t.Fatal("a member was expired for the time of a pause")
+	}
+	for range 100 {
+		r.now += 1_000
+		r.timers.wakeAt = r.now
+		r.Tick(r.now)
+		r.Flush()
+		r.commitAll()
+	}
+	if r.committed.Group("g").NumMembers() != 0 {
+		t.Fatal("silent members must go in the end")
+	}
+}
+
 func commit(group, member string, epoch int32) *offsets.CommitRequest {
 	return &offsets.CommitRequest{Version: 9, GroupID: group, MemberID: member, MemberEpoch: epoch, Topics: []offsets.CommitTopic{
 		{Name: "in", Partitions: []offsets.CommitPartition{{Partition: 0, Offset: 7, LeaderEpoch: -1}}}}}

@@ -98,6 +98,9 @@ func (m *Machine) wake() {
 // heard: nobody is expired for the time of a pause.
 const lateMs = 1000
 
+// maxGraceMs bounds the time after a pause in which nobody is expired.
+const maxGraceMs = 60_000
+
 // Tick does what is due.
 func (m *Machine) Tick(now int64) {
 	m.now = now
@@ -109,6 +112,9 @@ func (m *Machine) Tick(now int64) {
 	if !m.leading {
 		return
 	}
+	if late > lateMs {
+		m.graceUntil = max(m.graceUntil, now+min(late, maxGraceMs))
+	}
 	if m.retryAt != 0 && m.retryAt <= now {
 		m.retryAt = 0
 		m.drain()
@@ -118,11 +124,11 @@ func (m *Machine) Tick(now int64) {
 		if !ok {
 			return
 		}
-		m.fire(key, late)
+		m.fire(key)
 	}
 }
 
-func (m *Machine) fire(key timerKey, late int64) {
+func (m *Machine) fire(key timerKey) {
 	g := m.groups[key.group]
 	switch key.kind {
 	case timerFree:
@@ -142,11 +148,11 @@ func (m *Machine) fire(key timerKey, late int64) {
 			m.submitInternal(task{group: key.group, internal: decideTick})
 		}
 	case timerMember:
-		m.fireMember(key, g, late)
+		m.fireMember(key, g)
 	}
 }
 
-func (m *Machine) fireMember(key timerKey, g *group, late int64) {
+func (m *Machine) fireMember(key timerKey, g *group) {
 	if g == nil || g.soft == nil || g.soft.Members[key.member] == nil {
 		return
 	}
@@ -154,8 +160,8 @@ func (m *Machine) fireMember(key timerKey, g *group, late int64) {
 	case at == 0:
 	case at > m.now:
 		m.timers.arm(key, at)
-	case late > lateMs:
-		m.timers.arm(key, m.now+min(late, int64(m.host.Settings(key.group).SessionTimeoutMs)))
+	case m.now < m.graceUntil:
+		m.timers.arm(key, m.graceUntil)
 	case g.commits[key.member] > 0 || m.withoutTopicsYet():
 		m.timers.arm(key, m.now+m.options.RetryMs)
 	default:
