@@ -19,6 +19,8 @@ type instance struct {
 	proposals *proposals
 	proofs    *proofs
 
+	barriers []<-chan struct{} // attempts that were begun; only for the group's goroutine
+
 	observer *raft.Observer
 	leaders  chan raft.Observation // something about the leader changed
 }
@@ -110,7 +112,7 @@ func (in *instance) stop(log hclog.Logger, patience time.Duration) (stopped <-ch
 	defer deadline.Stop()
 	// What waits in the library's queues when it stops is never answered, so let it answer first. It does so soon: it
 	// commits, or loses its lease.
-	for _, c := range []chan struct{}{in.proposals.finished, in.proofs.finished} {
+	for _, c := range append(in.barriers, in.proposals.finished, in.proofs.finished) {
 		select {
 		case <-c:
 		case <-deadline.C:

@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -69,6 +70,7 @@ func (g *Group) follow(in *instance) (why string) {
 	)
 	begin := func() {
 		attempt = g.startBarrier(in)
+		in.barriers = append(slices.DeleteFunc(in.barriers, isClosed), attempt.done)
 		ready, retry = attempt.done, nil
 	}
 	g.leaderSeen(in)
@@ -105,6 +107,15 @@ func (g *Group) follow(in *instance) (why string) {
 		case <-in.leaders:
 			g.leaderSeen(in)
 		}
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -250,12 +250,8 @@ func (n *Node) release() error {
 	}
 	var hang []*Group
 	for _, g := range n.groups {
-		select {
-		case <-g.ended:
-		default:
-			if g.ended != nil {
-				hang = append(hang, g)
-			}
+		if g.ended != nil && !isClosed(g.ended) {
+			hang = append(hang, g)
 		}
 	}
 	if len(hang) == 0 {

@@ -145,44 +145,36 @@ func TestDamageIsFoundWhenRead(t *testing.T) {
 	}
 }
 
+// FuzzOpen reads bytes as a segment, without the log's goroutines, which would make coverage a matter of chance.
 func FuzzOpen(f *testing.F) {
-	h := header{seq: 1, salt: 7, size: minSegmentSize}
-	b := make([]byte, minSegmentSize)
-	copy(b, h.encode())
+	const size = 512
+	h := header{seq: 1, salt: 7, size: size}
+	segment := func(frame []byte) []byte {
+		b := make([]byte, size)
+		copy(b, h.encode())
+		copy(b[headerSize:], frame)
+		return b
+	}
 	frame := appendEntry(make([]byte, frameHeader), kindEntry, 0, entry(5, 1, 20))
 	frame = appendMark(frame, kindDrop, 1, 1<<60)
 	frame = appendMark(frame, kindTruncate, 0, 0)
 	frame = appendEntry(frame, kindCopy, 1, entry(1<<63, 1, 20))
 	sealFrame(frame, h.salt, headerSize, 4)
-	copy(b[headerSize:], frame)
-	f.Add(b, false)
+	f.Add(segment(frame), false)
 	f.Add(frame[frameHeader:], true)
 	f.Fuzz(func(t *testing.T, b []byte, inside bool) {
 		if inside { // as records of a frame whose checksum is right
-			frame := append(make([]byte, frameHeader), b[:min(len(b), 3000)]...)
+			frame := append(make([]byte, frameHeader), b[:min(len(b), size-headerSize-frameHeader)]...)
 			sealFrame(frame, h.salt, headerSize, 1)
-			b = make([]byte, minSegmentSize)
-			copy(b, h.encode())
-			copy(b[headerSize:], frame)
+			b = segment(frame)
 		}
-		fs := memory(map[string][]byte{segmentName(1): b})
-		l, err := Open(Options{Dir: "d", Groups: 2, SegmentSize: minSegmentSize, FS: fs})
-		if err != nil {
+		l := newLog(Options{Dir: "d", Groups: 2, SegmentSize: minSegmentSize, FS: memory(map[string][]byte{segmentName(1): b})})
+		if _, err := l.recover(); err != nil {
 			return
 		}
-		defer func() { _ = l.Close() }()
 		for id := range uint32(2) {
-			if _, err := readAll(l.Group(id)); err != nil {
-				var damage *DamageError
-				if !errors.As(err, &damage) {
-					t.Fatal(err)
-				}
-			}
-			last, _ := l.Group(id).LastIndex()
-			if last < 1<<62 {
-				if err := l.Group(id).StoreLog(entry(last+1, 1, 5)); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := readAll(l.Group(id)); err != nil && !errors.As(err, new(*DamageError)) {
+				t.Fatal(err)
 			}
 		}
 	})

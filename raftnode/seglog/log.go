@@ -99,13 +99,7 @@ func Open(opt Options) (*Log, error) {
 	if opt.FS == nil {
 		opt.FS = OS
 	}
-	l := &Log{
-		opt: opt, next: make(chan prepared), wake: make(chan struct{}, 1), stop: make(chan struct{}),
-		index: make([]index, opt.Groups), drops: map[uint32]uint64{},
-	}
-	for id := range opt.Groups {
-		l.groups = append(l.groups, newGroup(l, uint32(id)))
-	}
+	l := newLog(opt)
 	ready, err := l.recover()
 	if err != nil {
 		for _, s := range append(l.segs, ready...) {
@@ -117,6 +111,17 @@ func Open(opt Options) (*Log, error) {
 	l.tasks.Go(func() { l.prepareSegments(ready) })
 	l.tasks.Go(l.reclaim)
 	return l, nil
+}
+
+func newLog(opt Options) *Log {
+	l := &Log{
+		opt: opt, next: make(chan prepared), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		index: make([]index, opt.Groups), drops: map[uint32]uint64{},
+	}
+	for id := range opt.Groups {
+		l.groups = append(l.groups, newGroup(l, uint32(id)))
+	}
+	return l
 }
 
 // Group is a group's part of the log. It panics for a number that is not below Options.Groups.

@@ -282,3 +282,45 @@ func TestLeftOversOfACrashAreRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestACopyOfWhatWasReplacedIsNotWritten: between reading an old entry and writing it again the group may have replaced or
+// removed it.
+func TestACopyOfWhatWasReplacedIsNotWritten(t *testing.T) {
+	o := Options{Dir: "d", Groups: 1, FS: newMemFS()}
+	l := mustOpen(t, o)
+	g, m := l.Group(0), newModel()
+	var logs []*raft.Log
+	for i := range uint64(6) {
+		logs = append(logs, entry(i+1, 1, 10))
+	}
+	if err := g.StoreLogs(logs); err != nil {
+		t.Fatal(err)
+	}
+	m.store(logs)
+	var stale []copied
+	for i := uint64(1); i <= 6; i++ {
+		p, _ := l.index[0].at(i)
+		c := copied{index: i, at: p}
+		if err := l.tail.copyOf(&c); err != nil {
+			t.Fatal(err)
+		}
+		stale = append(stale, c)
+	}
+	if err := errors.Join(g.DeleteRange(1, 1), g.DeleteRange(5, 6), g.StoreLog(entry(4, 2, 10))); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = m.DeleteRange(1, 1), m.DeleteRange(5, 6)
+	m.store([]*raft.Log{entry(4, 2, 10)})
+	if err := l.submit(&request{copies: stale}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		mustEqual(t, l.Group(0), m)
+		if p, _ := l.index[0].at(2); p == stale[1].at {
+			t.Error("nothing was copied")
+		}
+		_ = l.Close()
+		l = mustOpen(t, o)
+	}
+	_ = l.Close()
+}
