@@ -57,7 +57,6 @@ type Client struct {
 	coordinators coordinators
 	metadata     metadataMemory
 	foreign      *foreign
-	apis         apiMemory
 }
 
 // lane is one connection to each broker. Requests of a lane are never sent again by the client library.

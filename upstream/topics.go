@@ -23,15 +23,6 @@ type metadataMemory struct {
 	known bool
 	// racks remembers the racks of brokers that are down: a dead broker must not change where replicas are.
 	racks map[int32]string
-	// brokers is how many brokers the last answer showed.
-	brokers int
-}
-
-// only is the upstream's broker where it has just one.
-func (m *metadataMemory) only() (int32, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.asked, m.known && m.brokers == 1
 }
 
 // Metadata implements topicctl.Source. It asks one broker for as long as that one answers.
@@ -68,7 +59,7 @@ func (m *metadataMemory) snapshot(resp *kmsg.MetadataResponse) *topicctl.Snapsho
 	if m.racks == nil {
 		m.racks = map[int32]string{}
 	}
-	m.known, m.brokers = len(resp.Brokers) > 0, len(resp.Brokers)
+	m.known = len(resp.Brokers) > 0
 	alive := false
 	for i, b := range resp.Brokers {
 		broker := topicctl.Broker{ID: b.NodeID, Host: b.Host, Port: b.Port}
