@@ -154,9 +154,13 @@ func (r *runner) setLeader(node int32) {
 }
 
 // Propose implements shard.Host.
-func (r *runner) Propose(id uint64, entry record.Entry) {
+func (r *runner) Propose(id uint64, entry record.Entry, change *shard.Change) {
 	entry.FeatureLevel = featureLevel
-	r.group.Propose(record.EncodeEntry(nil, entry), func(err error) {
+	data := record.EncodeEntry(nil, entry)
+	if change != nil {
+		r.replica.expect(data, change.From, change.To)
+	}
+	r.group.Propose(data, func(err error) {
 		switch {
 		case err == nil:
 			r.post(input{kind: inputCommitted, id: id})

@@ -164,7 +164,11 @@ func (m *Machine) proposeNext() {
 	b.rest = b.rest[1:]
 	m.nextID++
 	b.id, b.proposedAt = m.nextID, m.now
-	m.host.Propose(b.id, record.Entry{LeaderTimeMs: m.now, Proposal: b.id, Records: chunk})
+	var change *Change
+	if !b.partial && len(b.rest) == 0 { // the entry is the whole batch
+		change = &Change{From: m.committed, To: m.working}
+	}
+	m.host.Propose(b.id, record.Entry{LeaderTimeMs: m.now, Proposal: b.id, Records: chunk}, change)
 }
 
 // Committed tells that the entry of that id is applied on this node.

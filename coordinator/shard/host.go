@@ -5,6 +5,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
@@ -12,8 +13,9 @@ import (
 // Host is what a machine needs of the world. Its methods return at once; outcomes come back as inputs of the machine,
 // never from within the call.
 type Host interface {
-	// Propose hands an entry to the shard's log. The outcome is [Machine.Committed] or [Machine.ProposalFailed].
-	Propose(id uint64, entry record.Entry)
+	// Propose hands an entry to the shard's log. The outcome is [Machine.Committed] or [Machine.ProposalFailed]. change
+	// says what the entry makes of the state; it is nil for an entry that is a part of a larger decision.
+	Propose(id uint64, entry record.Entry, change *Change)
 	// Proof is when this node was last known to lead in the term (ms), without asking anybody; 0 when it is not known.
 	Proof(term uint64) int64
 	// Verify asks the other nodes whether this one still leads. The outcome is [Machine.Verified].
@@ -51,6 +53,10 @@ type Host interface {
 	// Observe tells what happened, for logs and metrics.
 	Observe(Event)
 }
+
+// Change is what an entry does to a state: From becomes To. A replica that is at From need not evolve again what the
+// leader evolved already, and shares the values.
+type Change struct{ From, To fsm.State }
 
 // Event is something worth a log line or a metric.
 type Event struct {

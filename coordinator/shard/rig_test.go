@@ -43,7 +43,16 @@ func (t topics) Topic(name string) (topology.Topic, bool) {
 	return topology.Topic{Name: name, Partitions: n, ID: [16]byte{1}}, ok
 }
 
-func (r *rig) Propose(_ uint64, e record.Entry)                  { r.proposed = append(r.proposed, e) }
+func (r *rig) Propose(_ uint64, e record.Entry, change *Change) {
+	r.proposed = append(r.proposed, e)
+	if change == nil {
+		return
+	}
+	// What the change promises is what every other replica makes of the entry.
+	if to, err := change.From.EvolveAll(e.Records); err != nil || to.Digest() != change.To.Digest() {
+		r.t.Errorf("an entry does not make of the state what it says: %v", err)
+	}
+}
 func (r *rig) Proof(uint64) int64                                { return r.known }
 func (r *rig) Verify(at int64)                                   { r.verifies = append(r.verifies, at) }
 func (r *rig) Wake(at int64)                                     { r.wakeAt = at }
