@@ -128,17 +128,21 @@ func (n *Node) askNodes(ctx context.Context) []web.NodeStatus {
 func (n *Node) askNode(ctx context.Context, id int32) web.NodeStatus {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
-	transport := &http.Transport{
+	s, err := n.peer(id).Node(ctx)
+	if err != nil {
+		return web.NodeStatus{Node: id, Error: err.Error()}
+	}
+	return s
+}
+
+// peer reads another node's status over the Raft port.
+func (n *Node) peer(id int32) web.Client {
+	return web.Client{Address: fmt.Sprintf("node-%d", id), Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return n.raft.DialPeer(ctx, id, kindStatus)
 		},
-	}
-	s, err := web.Client{Address: fmt.Sprintf("node-%d", id), Transport: transport}.Node(ctx)
-	if err != nil {
-		return web.NodeStatus{Node: id, Error: errors.Unwrap(err).Error()}
-	}
-	return s
+	}}
 }
 
 // viewOf puts together what the nodes say of a shard; the leader of the newest term counts.
@@ -236,8 +240,23 @@ func (n *Node) summary(number int, g *fsm.Group) web.GroupSummary {
 	return s
 }
 
-// Group implements web.Cluster.
-func (n *Node) Group(id string) (web.GroupDetail, bool) {
+// Group implements web.Cluster. A replica may say that a group exists; that it does not, only the shard's leader.
+func (n *Node) Group(ctx context.Context, id string) (web.GroupDetail, bool) {
+	if detail, ok := n.LocalGroup(id); ok {
+		return detail, true
+	}
+	leader, ok := (coordinators{n}).Leader(shardOf(id, len(n.shards)))
+	if !ok || leader == n.config.NodeID {
+		return web.GroupDetail{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	detail, err := n.peer(leader).Group(ctx, id)
+	return detail, err == nil
+}
+
+// LocalGroup implements web.Cluster.
+func (n *Node) LocalGroup(id string) (web.GroupDetail, bool) {
 	number := shardOf(id, len(n.shards))
 	g := n.shards[number].replica.State().Group(id)
 	if g == nil {

@@ -125,6 +125,9 @@ type Cluster interface {
 	Ready() error
 	// Groups are all groups by id, from this node's replicas.
 	Groups() []GroupSummary
-	// Group is one group from this node's replica; false when it does not hold the group.
-	Group(id string) (GroupDetail, bool)
+	// Group is one group from this node's replica, or from the shard's leader where the replica does not hold it and may
+	// lag; false when there is no such group.
+	Group(ctx context.Context, id string) (GroupDetail, bool)
+	// LocalGroup is one group from this node's replica alone.
+	LocalGroup(id string) (GroupDetail, bool)
 }

@@ -28,7 +28,9 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { answer(w, http.StatusOK, c.Status(r.Context())) })
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	mux.HandleFunc("GET /v1/groups", func(w http.ResponseWriter, r *http.Request) { groups(c, w, r) })
-	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(c, w, r) })
+	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) {
+		group(w, r, func(id string) (GroupDetail, bool) { return c.Group(r.Context(), id) })
+	})
 	// Profiles, for `go tool pprof http://HOST/debug/pprof/profile`.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -40,6 +42,7 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 // NodeHandler serves what other nodes ask this one.
 func NodeHandler(c Cluster) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(w, r, c.LocalGroup) })
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	return mux
 }
@@ -55,9 +58,9 @@ func groups(c Cluster, w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, list)
 }
 
-func group(c Cluster, w http.ResponseWriter, r *http.Request) {
+func group(w http.ResponseWriter, r *http.Request, find func(id string) (GroupDetail, bool)) {
 	id := r.URL.Query().Get("id")
-	detail, ok := c.Group(id)
+	detail, ok := find(id)
 	if !ok {
 		answer(w, http.StatusNotFound, Problem{Error: fmt.Sprintf("group %q is not one of coordd's streams groups; 'coordd groups list' shows them", id)})
 		return

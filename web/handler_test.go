@@ -18,7 +18,8 @@ func (f fake) Ready() error                         { return f.notReady }
 func (f fake) Groups() []GroupSummary {
 	return []GroupSummary{{Group: "a", State: "Stable"}, {Group: "b", State: "Empty"}}
 }
-func (f fake) Group(id string) (GroupDetail, bool) {
+func (f fake) Group(_ context.Context, id string) (GroupDetail, bool) { return f.LocalGroup(id) }
+func (f fake) LocalGroup(id string) (GroupDetail, bool) {
 	return GroupDetail{GroupSummary: GroupSummary{Group: id}}, id == "a/ä?"
 }
 

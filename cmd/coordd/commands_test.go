@@ -30,7 +30,8 @@ func (c cluster) Groups() []web.GroupSummary {
 	}
 	return list
 }
-func (c cluster) Group(id string) (web.GroupDetail, bool) {
+func (c cluster) Group(_ context.Context, id string) (web.GroupDetail, bool) { return c.LocalGroup(id) }
+func (c cluster) LocalGroup(id string) (web.GroupDetail, bool) {
 	for _, g := range c.groups {
 		if g.Group == id {
 			return g, true
