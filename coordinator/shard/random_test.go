@@ -119,7 +119,7 @@ func (w *anyOrder) world(well bool) (any bool) {
 	}
 	if n := w.askedForeign; n < len(w.foreign) {
 		w.askedForeign++
-		w.ForeignChecked(w.now, w.rig.foreign[n], "", err)
+		w.ForeignChecked(w.now, w.foreign[n], "", err)
 		any = true
 	}
 	if n := w.askedClaims; n < len(w.claims) {

@@ -24,7 +24,7 @@ func serveBroker(ln net.Listener) {
 			return
 		}
 		go func() {
-			defer nc.Close()
+			defer func() { _ = nc.Close() }()
 			for serveBrokerRequest(nc) == nil {
 			}
 		}()

@@ -34,14 +34,14 @@ func dial(ctx context.Context, from *vnet.Host, address, client string, patience
 	}
 	return &wire{
 		nc: nc, formatter: kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)),
-		stop: context.AfterFunc(ctx, func() { nc.Close() }),
+		stop: context.AfterFunc(ctx, func() { _ = nc.Close() }),
 	}, nil
 }
 
 func (w *wire) close() {
 	if w != nil {
 		w.stop()
-		w.nc.Close()
+		_ = w.nc.Close()
 	}
 }
 
@@ -50,7 +50,7 @@ var errCorrelation = errors.New("answer to another request")
 // do sends a request and waits for its answer.
 func (w *wire) do(req kmsg.Request, patience time.Duration) (kmsg.Response, error) {
 	w.correlation++
-	w.nc.SetDeadline(time.Now().Add(patience))
+	_ = w.nc.SetDeadline(time.Now().Add(patience))
 	if _, err := w.nc.Write(w.formatter.AppendRequest(nil, req, w.correlation)); err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (c *cluster) shutdown() {
 			wg.Go(func() {
 				ctx, cancel := context.WithCancel(context.Background())
 				cancel() // nobody needs the leaderships any more
-				n.Stop(ctx)
+				_ = n.Stop(ctx)
 			})
 		}
 	}
