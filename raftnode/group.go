@@ -28,6 +28,7 @@ type Group struct {
 	serving atomic.Uint64            // term for which Elected was told, 0 when Lost was
 	moving  atomic.Int32             // transfers that hold proposals back
 	planned atomic.Uint64            // term that the former leader asked this node to begin
+	through atomic.Uint64            // what appliedThrough found last
 
 	restart chan string // to the group's goroutine: restart in place, and why; room for one
 	done    chan struct{}
@@ -116,13 +117,15 @@ func roleOf(s raft.RaftState) Role {
 // a command, and its own figure counts entries that are only queued.
 func (g *Group) appliedThrough(in *instance) uint64 {
 	handed := in.raft.AppliedIndex()
-	applied := g.fsm.applied.Load()
+	applied := max(g.fsm.applied.Load(), g.through.Load())
 	for i := handed; i > applied; i-- {
 		if !g.disk.isEmptyEntry(i) {
 			return applied
 		}
 	}
-	return max(handed, applied)
+	applied = max(handed, applied)
+	g.through.Store(applied)
+	return applied
 }
 
 // isCaughtUp says, once and for all, that the state machine reached what was committed when a leader was first known.

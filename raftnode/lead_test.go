@@ -148,3 +148,21 @@ func TestHungLeaderGivesLeadershipUp(t *testing.T) {
 		}
 	})
 }
+
+func TestANodeIsReadyAgainWhoseLastEntriesCarryNothing(t *testing.T) {
+	virtual(t, 3, 2, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		c.mustPropose(c.leader(0), 0, "x") // group 1 never gets a command
+		c.leader(1)
+		c.stopAll()
+		c.startAll()
+		c.leader(0)
+		c.leader(1)
+		c.eventually("all are ready and show what is committed as applied", func() bool {
+			return !slices.ContainsFunc(c.nodes, func(n *Node) bool {
+				s := n.Group(1).Status()
+				return !n.Ready() || s.AppliedIndex != s.CommitIndex
+			})
+		})
+	})
+}

@@ -103,10 +103,17 @@ func (s *store) number(key []byte) (uint64, error) {
 	return n, err
 }
 
-// isEmptyEntry says whether an entry is known to carry nothing for a state machine.
+// isEmptyEntry says whether an entry is known to carry nothing for a state machine. After a restart entries are in no
+// cache, so that the log is asked.
 func (s *store) isEmptyEntry(index uint64) bool {
 	e := s.Cached(index)
-	return e != nil && (e.Type == raft.LogNoop || e.Type == raft.LogBarrier)
+	if e == nil {
+		e = new(raft.Log)
+		if err := s.GetLog(index, e); err != nil {
+			return false
+		}
+	}
+	return e.Type == raft.LogNoop || e.Type == raft.LogBarrier
 }
 
 // Set writes a stable value. What the file holds already costs no write.

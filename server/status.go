@@ -170,6 +170,9 @@ func (n *Node) Ready() error {
 	if n.draining.Load() {
 		return errors.New("the node is stopping")
 	}
+	if !n.raft.Ready() {
+		return errors.New("the node has not caught up with the logs of all shards yet")
+	}
 	if n.watcher.Image().Version == 0 {
 		return errors.New("the Kafka cluster behind has not answered yet")
 	}
