@@ -423,12 +423,6 @@ func TestClassicRefusal(t *testing.T) {
 			t.Errorf("v%d: %+v", v, resp)
 		}
 	}
-	if join, err := DecodeClassicJoin(9, sample(KeyJoinGroup, 9).AppendTo(nil)); err != nil || join.Converts(true) || join.GroupID != "text" {
-		t.Errorf("%+v, %v", join, err)
-	}
-	if j := (&ClassicJoin{GroupID: "g"}); !j.Converts(true) || j.Converts(false) {
-		t.Error("only a new member may take over, and only an empty group")
-	}
 }
 
 // topCode is the error at the top of an answer; 0 where there is no such field.

@@ -6,22 +6,6 @@ import (
 	"github.com/coordd/coordd/coordinator"
 )
 
-// ClassicJoin is what coordd looks at in a JoinGroupRequest.
-type ClassicJoin struct{ GroupID, MemberID string }
-
-// DecodeClassicJoin reads a JoinGroupRequest v0–9.
-func DecodeClassicJoin(version int16, body []byte) (*ClassicJoin, error) {
-	var k kmsg.JoinGroupRequest
-	if err := decode(&k, version, body); err != nil {
-		return nil, err
-	}
-	return &ClassicJoin{GroupID: k.Group, MemberID: k.MemberID}, nil
-}
-
-// Converts says whether the join may take over an own streams group: only a new member, and only an empty group. The
-// streams group is deleted then, its offsets stay, and the join goes upstream.
-func (j *ClassicJoin) Converts(empty bool) bool { return empty && j.MemberID == "" }
-
 // AppendClassicRefusal appends the frame of the answer to a request of the classic protocol (JoinGroup, SyncGroup,
 // Heartbeat, LeaveGroup) or of another group type (ConsumerGroupHeartbeat, ShareGroupHeartbeat) that names an own
 // streams group. empty says that the group has no members.

@@ -42,8 +42,6 @@ func decodeAny(key, version int16, body []byte) {
 		_, _ = DecodeOffsetDelete(version, body)
 	case KeyFindCoordinator:
 		_, _ = DecodeFindCoordinator(version, body)
-	case KeyJoinGroup:
-		_, _ = DecodeClassicJoin(version, body)
 	case KeyListGroups:
 		_, _ = DecodeListGroups(version, body)
 	case KeyApiVersions:

@@ -147,30 +147,6 @@ func TestTasksShareMemoryWhereTheResultEqualsAnInput(t *testing.T) {
 // sameTasks has the tasks of the test above in other memory.
 var sameTasks = NewTasks(Task{"1", 0}, Task{"0", 4}, Task{"0", 1})
 
-func TestNormalize(t *testing.T) {
-	for name, c := range map[string]struct {
-		in, want Tasks
-		repeated bool
-	}{
-		"nil":                {nil, nil, false},
-		"empty":              {Tasks{}, Tasks{}, false},
-		"normal":             {Tasks{{"0", []int32{0, 1}, nil}}, Tasks{{"0", []int32{0, 1}, nil}}, false},
-		"unordered":          {Tasks{{"2", []int32{5, 1}, nil}, {"10", []int32{0}, nil}}, Tasks{{"10", []int32{0}, nil}, {"2", []int32{1, 5}, nil}}, false},
-		"without partitions": {Tasks{{"2", nil, nil}}, Tasks{}, false},
-		"partition twice":    {Tasks{{"2", []int32{1, 1}, nil}}, Tasks{{"2", []int32{1}, nil}}, true},
-		"subtopology twice":  {Tasks{{"2", []int32{1}, nil}, {"2", []int32{0}, nil}}, Tasks{{"2", []int32{0, 1}, nil}}, true},
-		"empty twice":        {Tasks{{"2", nil, nil}, {"2", nil, nil}}, Tasks{}, true},
-		"epochs":             {Tasks{{"2", []int32{5, 1}, []int32{7, 8}}}, Tasks{{"2", []int32{1, 5}, []int32{8, 7}}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, repeated := Normalize(c.in)
-			if d := cmp.Diff(c.want, got); d != "" || repeated != c.repeated {
-				t.Errorf("repeated %v, (-want +got):\n%s", repeated, d)
-			}
-		})
-	}
-}
-
 func TestTasksBuilderReports(t *testing.T) {
 	var b TasksBuilder
 	for _, x := range []Task{{"1", 2}, {"0", 0}, {"1", 2}, {"1", 2}, {"0", 0}} {

@@ -120,27 +120,3 @@ func (t Tasks) IsNormal() bool {
 	}
 	return true
 }
-
-// Normalize gives entries in any order the normal form; nil stays nil and an empty list stays empty and non-nil. Entries of
-// one subtopology are merged; repeated says that a subtopology or a partition was mentioned more than once. Entries in
-// normal form are returned as they are.
-func Normalize(t Tasks) (normal Tasks, repeated bool) {
-	if t.IsNormal() {
-		return t, false
-	}
-	var b TasksBuilder
-	ids := make([]string, len(t))
-	for i := range t {
-		ids[i] = t[i].Subtopology
-		for k, p := range t[i].Partitions {
-			if k < len(t[i].Epochs) {
-				b.AddWithEpoch(Task{t[i].Subtopology, p}, t[i].Epochs[k])
-			} else {
-				b.Add(Task{t[i].Subtopology, p})
-			}
-		}
-	}
-	slices.Sort(ids)
-	set, duplicates := b.Build()
-	return set.NonNil(), len(duplicates) > 0 || len(slices.Compact(ids)) != len(t)
-}

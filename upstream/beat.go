@@ -116,11 +116,6 @@ func (o *Offsets) tick() time.Duration {
 			return wait // the next one that ends wakes us
 		}
 		heap.Pop(&o.beats)
-		if g := b.group; !g.leaveAt.IsZero() && !now.Before(g.leaveAt) {
-			g.queue = append(g.queue, &op{kind: opLeave})
-			o.start(g)
-			continue
-		}
 		o.beating++
 		o.wg.Add(1)
 		go o.beat(b, b.group.claim, b.group.term)

@@ -82,24 +82,13 @@ func (o *Offsets) do(ctx context.Context, g *group, term uint64, state claimStat
 	p := ops[0]
 	switch p.kind {
 	case opClaim:
-		o.mu.Lock()
-		g.leaveAt = time.Time{}
-		o.mu.Unlock()
 		p.done(o.join(ctx, g, term, false))
 	case opReclaim:
 		if state == lost {
 			o.rejoin(ctx, g, term)
 		}
 	case opRelease:
-		var err error
-		if !o.linger(g) {
-			err = o.leave(ctx, g, term)
-		}
-		p.done(err)
-	case opLeave:
-		if o.mayLeave(g) {
-			_ = o.leave(ctx, g, term)
-		}
+		p.done(o.leave(ctx, g, term))
 	case opCommit:
 		o.commitAll(ctx, g, term, ops)
 	case opDelete:
@@ -316,28 +305,9 @@ func (c *Client) checkGroup(group string, code int16) error {
 	return kerr.ErrorForCode(code)
 }
 
-// linger plans to leave later, if the claim stands and shall outlive its release.
-func (o *Offsets) linger(g *group) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.cfg.Linger <= 0 || g.claim.state != held {
-		return false
-	}
-	g.leaveAt = time.Now().Add(o.cfg.Linger)
-	return true
-}
-
-// mayLeave reports whether the group was not claimed again since its release.
-func (o *Offsets) mayLeave(g *group) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	due := !g.leaveAt.IsZero()
-	g.leaveAt = time.Time{}
-	return due
-}
-
 // leave gives the claim up; without one, what a former holder left behind is removed. It fails with ErrFenced when
-// another process holds the claim. Without an answer the claim counts as given up: its session ends by itself.
+// another process holds the claim. Without an answer it fails too: the claim counts as given up here, but what an earlier
+// holder has in flight may still arrive, and whoever released must try again.
 func (o *Offsets) leave(ctx context.Context, g *group, term uint64) error {
 	o.mu.Lock()
 	c := g.claim
@@ -361,7 +331,7 @@ func (o *Offsets) leave(ctx context.Context, g *group, term uint64) error {
 			return ErrDropped
 		}
 	}
-	return nil
+	return errNotKnown
 }
 
 // leave removes the static member, only while it has that member id unless that is empty. A group or member that does

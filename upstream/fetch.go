@@ -142,7 +142,11 @@ func (o *Offsets) delete(ctx context.Context, g *group, term uint64, p *op) {
 	o.mu.Unlock()
 	if err := o.leave(ctx, g, term); err != nil {
 		o.restore(g, term, was)
-		p.fail(coordinator.NotCoordinator, nil)
+		code := coordinator.NotCoordinator
+		if errors.Is(err, errNotKnown) {
+			code = coordinator.CoordinatorNotAvailable
+		}
+		p.fail(code, nil)
 		return
 	}
 	p.deleted(o.offsetDelete(ctx, g, p))

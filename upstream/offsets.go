@@ -27,10 +27,6 @@ type OffsetsConfig struct {
 	Verify func(group string, done func(error))
 	// Session is the session time-out of the claims; 60 s by default, halved down to 6 s while the upstream refuses it.
 	Session time.Duration
-	// Linger is how long a released claim is still held, to within a quarter of the session. A group that gets members
-	// again meanwhile is claimed at once, while a first join waits for the broker's group.initial.rebalance.delay.ms
-	// (3 s by default). During that time tools that talk to the upstream itself see a member. 0, the default: not at all.
-	Linger time.Duration
 	// Deadline is how long a commit, fetch or delete may take before it is answered with COORDINATOR_NOT_AVAILABLE (or
 	// COORDINATOR_LOAD_IN_PROGRESS while the group is being claimed); 5 s by default.
 	Deadline time.Duration
@@ -85,8 +81,6 @@ type group struct {
 	claim  claim
 	// joining says that a claim is being made.
 	joining bool
-	// leaveAt is when a released claim shall be left; zero while it is wanted.
-	leaveAt time.Time
 	// retries counts commits that failed in a row, for the back-off.
 	retries int
 	// takenAt is when another process was last seen to hold the claim.
@@ -118,7 +112,6 @@ const (
 	opClaim opKind = iota
 	opReclaim
 	opRelease
-	opLeave // what is left of an opRelease after the linger
 	opCommit
 	opDelete
 	opDeleteGroup
@@ -195,7 +188,6 @@ func (o *Offsets) reset(g *group) []*op {
 	ops := g.queue
 	g.queue = nil
 	g.term++
-	g.leaveAt = time.Time{}
 	o.setClaim(g, claim{})
 	if g.cancel != nil {
 		g.cancel()
