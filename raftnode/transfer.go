@@ -38,7 +38,8 @@ func (g *Group) Transfer(ctx context.Context, to int32) error {
 	defer cancel()
 	var err error
 	for range transferTries {
-		if err = g.transferOnce(ctx, to); err == nil || ctx.Err() != nil || errors.Is(err, ErrNotLeader) {
+		err = g.transferOnce(ctx, to)
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotLeader) || errors.Is(err, errLeaving) {
 			break
 		}
 	}
@@ -48,7 +49,10 @@ func (g *Group) Transfer(ctx context.Context, to int32) error {
 	return nil
 }
 
-var errNotCaughtUp = errors.New("the node has not caught up")
+var (
+	errNotCaughtUp = errors.New("the node has not caught up")
+	errLeaving     = errors.New("the node is about to stop")
+)
 
 // transferOnce begins the library's transfer only when the target has every entry: a transfer to a node that lags can
 // leave the library believing for ever that it is under way (hashicorp/raft issue 696).
@@ -82,13 +86,16 @@ func (g *Group) transferOnce(ctx context.Context, to int32) error {
 }
 
 // waitFor waits until a live target lacks at most the given number of entries; with none, also until no proposal is
-// under way.
+// under way. It does not wait for a node that is about to stop.
 func (g *Group) waitFor(ctx context.Context, in *instance, to int32, lag uint64) error {
 	tick := time.NewTicker(transferPoll)
 	defer tick.Stop()
 	for {
 		if in.raft.State() != raft.Leader {
 			return ErrNotLeader
+		}
+		if g.node.isLeaving(to) {
+			return errLeaving
 		}
 		f, last := in.trans.follower(to), in.raft.LastIndex()
 		live := time.Since(f.LastContact) < g.node.cfg.Timing.Heartbeat
@@ -171,11 +178,11 @@ func (g *Group) drain(ctx context.Context, load *drainLoad) {
 			g.log.Debug("leadership not handed over", "node", to, "error", err)
 			refused = append(refused, to)
 			continue
-		case len(refused) > 0:
+		case slices.ContainsFunc(refused, func(node int32) bool { return !g.node.isLeaving(node) }):
 			g.log.Warn("leadership could not be handed over; the others will elect a leader", "refused-by", refused)
 			return
-		case g.leadsFor() >= g.node.cfg.Timing.Heartbeat:
-			return // who is live would have answered by now
+		case len(refused) > 0 || g.leadsFor() >= g.node.cfg.Timing.Heartbeat:
+			return // who refused stops itself; who is live would have answered by now
 		}
 		select {
 		case <-ctx.Done():
