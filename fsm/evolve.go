@@ -60,6 +60,7 @@ const (
 	hashTargetMeta
 	hashTopology
 	hashClaim
+	hashMarks
 )
 
 func (e *evolver) apply(r *record.Record) error {
@@ -85,6 +86,13 @@ func (e *evolver) apply(r *record.Record) error {
 		g := e.group(r.Key.Group)
 		g.OffsetsClaimed = true
 		e.rehash(&g.hashes[hashClaim], hash)
+	case *record.GroupMarks:
+		g := e.group(r.Key.Group)
+		g.Marks = v
+		e.rehash(&g.hashes[hashMarks], hash)
+	case *record.JournalEntry:
+		g := e.group(r.Key.Group)
+		g.journal = g.journal.with(e, r.Key.ID, v, hash)
 	case *record.MemberMetadata:
 		e.group(r.Key.Group).update(r.Key.Member, func(m *Member) {
 			m.Meta = v
@@ -146,6 +154,11 @@ func (e *evolver) tombstone(k record.Key) error {
 	case record.TypeOffsetsClaim:
 		g.OffsetsClaimed = false
 		e.rehash(&g.hashes[hashClaim], 0)
+	case record.TypeGroupMarks:
+		g.Marks = nil
+		e.rehash(&g.hashes[hashMarks], 0)
+	case record.TypeJournalEntry:
+		g.journal = g.journal.without(e, k.ID)
 	case record.TypeMemberMetadata:
 		return g.removeMember(k.Member)
 	case record.TypeTargetMember:
@@ -162,7 +175,7 @@ func (e *evolver) tombstone(k record.Key) error {
 	return nil
 }
 
-// removeGroup removes a group with all that is left of it: its topology, whose tombstone follows, and its claim.
+// removeGroup removes a group with all that is left of it: its topology, whose tombstone follows, and what is coordd's own.
 func (g *openGroup) removeGroup() error {
 	switch {
 	case g.numMembers > 0:
@@ -172,6 +185,10 @@ func (g *openGroup) removeGroup() error {
 	}
 	for i := range g.hashes {
 		g.e.rehash(&g.hashes[i], 0)
+	}
+	for i := range g.journal {
+		hash := g.journal[i].hash // shared with older states
+		g.e.rehash(&hash, 0)
 	}
 	for m := range values(g.members.CommitOnly()) { // targets without a member
 		hash := m.targetHash // m is shared with older states

@@ -20,6 +20,8 @@ type Group struct {
 	Topology   *topology.Topology
 	// OffsetsClaimed says whether an OffsetsClaim record exists.
 	OffsetsClaimed bool
+	// Marks is nil while all of them are zero.
+	Marks *record.GroupMarks
 
 	members *iradix.Tree[*Member]  // by member id; nil until the first
 	statics *iradix.Tree[[]string] // instance id -> member ids, ascending; nil until the first
@@ -28,8 +30,9 @@ type Group struct {
 	numMembers, numTargets int
 	// stable counts the members in state STABLE by member epoch, epochs ascending, so that the members reconciled to
 	// any epoch are known without visiting them.
-	stable []epochCount
-	hashes [4]uint64 // of the group's own records, by hashIndex
+	stable  []epochCount
+	journal journal
+	hashes  [5]uint64 // of the group's own records, by hashIndex
 }
 
 type epochCount struct {
@@ -166,6 +169,17 @@ func (g *Group) Reconciled() bool {
 	return int(g.stable[i].members) == g.numMembers
 }
 
+// NumReconciled is the number of members in state STABLE at an epoch.
+func (g *Group) NumReconciled(epoch int32) int {
+	if g == nil {
+		return 0
+	}
+	if i, ok := findEpoch(g.stable, epoch); ok {
+		return int(g.stable[i].members)
+	}
+	return 0
+}
+
 // ActiveOwner returns the id of the process that holds a task as active, or has not confirmed its revocation. Where
 // records give a task to several processes, which no decision does, it is the first by id.
 func (g *Group) ActiveOwner(t topology.Task) (processID string, ok bool) {
@@ -191,7 +205,8 @@ func (g *Group) WarmupHeldBy(t topology.Task, processID string) bool {
 
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
-	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && size(g.members) == 0
+	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil &&
+		len(g.journal) == 0 && size(g.members) == 0
 }
 
 func findEpoch(list []epochCount, epoch int32) (int, bool) {

@@ -33,7 +33,7 @@ func (m model) apply(r record.Record) bool {
 		if m.count(k.Group, record.TypeMemberMetadata, record.TypeCurrentAssignment) > 0 || meta != nil && meta.AssignmentEpoch != -1 {
 			return false
 		}
-		maps.DeleteFunc(m, func(o record.Key, _ record.Value) bool { return o.Group == k.Group && o.Type < record.TypeNode })
+		maps.DeleteFunc(m, func(o record.Key, _ record.Value) bool { return o.Group == k.Group && ofGroup(o.Type) })
 	case record.TypeTargetMetadata:
 		if m.count(k.Group, record.TypeTargetMember) > 0 {
 			return false
@@ -48,6 +48,11 @@ func (m model) apply(r record.Record) bool {
 	}
 	delete(m, k)
 	return true
+}
+
+// ofGroup says whether keys of the type belong to a group.
+func ofGroup(t record.Type) bool {
+	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks
 }
 
 func (m model) count(group string, types ...record.Type) (n int) {
@@ -185,7 +190,10 @@ func print(s State) string {
 		fmt.Fprintf(&b, "%s %x %v\n", r.Key, encoded, err)
 	}
 	for g := range s.Groups() {
-		fmt.Fprintln(&b, g.ID, g.Epoch(), g.AssignmentEpoch(), g.Reconciled(), g.numMembers, g.numTargets, g.stable, g.hashes)
+		fmt.Fprintln(&b, g.ID, g.Epoch(), g.AssignmentEpoch(), g.Reconciled(), g.numMembers, g.numTargets, g.stable, g.hashes, g.Marks)
+		if last := g.LastJournal(); last != nil {
+			fmt.Fprintln(&b, "  last", last.Sequence, last.Epoch)
+		}
 		for m := range values(g.members) {
 			fmt.Fprintln(&b, " ", m.ID, m.metaHash, m.currentHash, m.targetHash)
 		}

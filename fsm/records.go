@@ -10,7 +10,7 @@ import (
 // them gives an equal state.
 func (s State) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
-		// The records of the system shard have no group id: they come after those of a group whose id is empty.
+		// The records of the system shard have no group id: they come among those of a group whose id is empty.
 		first := s.Group("")
 		if first != nil && !first.records(yield) {
 			return
@@ -18,8 +18,11 @@ func (s State) Records() iter.Seq[record.Record] {
 		if !s.system(yield) {
 			return
 		}
+		if first != nil && !first.history(yield) {
+			return
+		}
 		for g := range s.Groups() {
-			if g != first && !g.records(yield) {
+			if g != first && !(g.records(yield) && g.history(yield)) {
 				return
 			}
 		}
@@ -40,7 +43,8 @@ func (s State) system(yield func(record.Record) bool) bool {
 	return s.cluster.value == nil || yield(record.Record{Key: record.Key{Type: record.TypeCluster}, Value: s.cluster.value})
 }
 
-// records yields the records of a group in the order of their types; it reports whether to go on.
+// records yields the records of a group in the order of their types, up to those of the system shard; it reports whether
+// to go on.
 func (g *Group) records(yield func(record.Record) bool) bool {
 	put := func(t record.Type, member string, v record.Value) bool {
 		return yield(record.Record{Key: record.Key{Type: t, Group: g.ID, Member: member}, Value: v})
@@ -70,4 +74,15 @@ func (g *Group) records(yield func(record.Record) bool) bool {
 		return false
 	}
 	return !g.OffsetsClaimed || put(record.TypeOffsetsClaim, "", &record.OffsetsClaim{})
+}
+
+// history yields the rest.
+func (g *Group) history(yield func(record.Record) bool) bool {
+	for i := range g.journal {
+		k := record.Key{Type: record.TypeJournalEntry, Group: g.ID, ID: g.journal[i].slot}
+		if !yield(record.Record{Key: k, Value: g.journal[i].entry}) {
+			return false
+		}
+	}
+	return g.Marks == nil || yield(record.Record{Key: record.Key{Type: record.TypeGroupMarks, Group: g.ID}, Value: g.Marks})
 }

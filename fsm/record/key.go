@@ -23,6 +23,8 @@ func (k Key) String() string {
 	switch k.Type {
 	case TypeNode, TypeBrokerSlot, TypeCluster:
 		return fmt.Sprintf("%d(%d)", k.Type, k.ID)
+	case TypeJournalEntry:
+		return fmt.Sprintf("%d(%q,%d)", k.Type, k.Group, k.ID)
 	}
 	return fmt.Sprintf("%d(%q,%q)", k.Type, k.Group, k.Member)
 }
@@ -54,8 +56,11 @@ func AppendKey(dst []byte, k Key) ([]byte, error) {
 func (w *writer) key(k Key) {
 	w.int16(int16(k.Type))
 	switch k.Type {
-	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim:
+	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupMarks:
 		w.keyString(k.Group)
+	case TypeJournalEntry:
+		w.keyString(k.Group)
+		w.int32(k.ID)
 	case TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
 		w.keyString(k.Group)
 		w.keyString(k.Member)
@@ -88,11 +93,14 @@ func (d *keyDecoder) decode(b []byte) (Key, error) {
 	r := newReader(b)
 	r.off = 2
 	switch k.Type {
-	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim,
+	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupMarks, TypeJournalEntry,
 		TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
 		k.Group = same(&d.group, r.keyString())
 		if k.Type.hasMember() {
 			k.Member = same(&d.member, r.keyString())
+		}
+		if k.Type == TypeJournalEntry {
+			k.ID = r.int32()
 		}
 	case TypeNode, TypeBrokerSlot:
 		k.ID = r.int32()

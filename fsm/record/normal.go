@@ -19,6 +19,10 @@ func Normal(v Value) Value {
 			c.ClientTags = nil
 			return &c
 		}
+	case *JournalEntry:
+		if v != nil && !v.isNormal() {
+			return v.normal()
+		}
 	case *TargetMember:
 		if v != nil && !plain(&v.Assignment) {
 			return &TargetMember{Assignment: topology.Assignment{

@@ -60,3 +60,16 @@ func (r *reader) cluster() *Cluster {
 	r.tags(nil)
 	return v
 }
+
+func (w *writer) groupMarks(v *GroupMarks) {
+	w.string(v.ShutdownBy)
+	w.int64(v.DelayUntilMs)
+	w.int64(v.EmptySinceMs)
+	w.noTags()
+}
+
+func (r *reader) groupMarks() *GroupMarks {
+	v := &GroupMarks{ShutdownBy: r.string(), DelayUntilMs: r.int64(), EmptySinceMs: r.int64()}
+	r.tags(nil)
+	return v
+}

@@ -17,16 +17,18 @@ const (
 	TypeNode              Type = 1001
 	TypeBrokerSlot        Type = 1002
 	TypeCluster           Type = 1003
+	TypeJournalEntry      Type = 1005
+	TypeGroupMarks        Type = 1006
 )
 
 // Key names what a record is about; the latest record of a key wins. Keys are comparable.
 type Key struct {
 	Type Type
-	// Group is the group id of types 17–23 and 1000; empty otherwise.
+	// Group is the group id of types 17–23, 1000, 1005 and 1006; empty otherwise.
 	Group string
 	// Member is the member id of types 19, 21 and 22; empty otherwise.
 	Member string
-	// ID is the node id (1001) or broker id (1002); 0 otherwise.
+	// ID is the node id (1001), broker id (1002) or slot (1005); 0 otherwise.
 	ID int32
 }
 
@@ -115,6 +117,18 @@ type Cluster struct {
 	FeatureLevel int32
 }
 
+// GroupMarks (type 1006) is what a group must not forget over a failover although Kafka keeps it in memory only. It is
+// deleted when all of it is zero. Times are the leader's wall clock in milliseconds since 1970.
+type GroupMarks struct {
+	// ShutdownBy is the member that first asked for the application's shutdown, "" when none did.
+	ShutdownBy string
+	// DelayUntilMs is when the initial rebalance delay ends that the first member of the empty group started; 0 when it
+	// started none.
+	DelayUntilMs int64
+	// EmptySinceMs is when the last member went, 0 while the group has members.
+	EmptySinceMs int64
+}
+
 // KeyValue is a string pair.
 type KeyValue struct{ Key, Value string }
 
@@ -145,3 +159,5 @@ func (*OffsetsClaim) recordType() Type      { return TypeOffsetsClaim }
 func (*Node) recordType() Type              { return TypeNode }
 func (*BrokerSlot) recordType() Type        { return TypeBrokerSlot }
 func (*Cluster) recordType() Type           { return TypeCluster }
+func (*JournalEntry) recordType() Type      { return TypeJournalEntry }
+func (*GroupMarks) recordType() Type        { return TypeGroupMarks }

@@ -69,6 +69,14 @@ func (w *writer) value(v Value) {
 		if known = v != nil; known {
 			w.cluster(v)
 		}
+	case *JournalEntry:
+		if known = v != nil; known {
+			w.journalEntry(v)
+		}
+	case *GroupMarks:
+		if known = v != nil; known {
+			w.groupMarks(v)
+		}
 	default:
 		known = false
 	}
@@ -117,6 +125,10 @@ func (r *reader) value(t Type) (Value, error) {
 		return r.brokerSlot(), nil
 	case TypeCluster:
 		return r.cluster(), nil
+	case TypeJournalEntry:
+		return r.journalEntry(), nil
+	case TypeGroupMarks:
+		return r.groupMarks(), nil
 	}
 	return nil, ErrUnknownType
 }

@@ -15,7 +15,7 @@ import (
 var Types = []record.Type{
 	record.TypeGroupMetadata, record.TypeMemberMetadata, record.TypeTargetMetadata, record.TypeTargetMember,
 	record.TypeCurrentAssignment, record.TypeTopology, record.TypeOffsetsClaim, record.TypeNode, record.TypeBrokerSlot,
-	record.TypeCluster,
+	record.TypeCluster, record.TypeJournalEntry, record.TypeGroupMarks,
 }
 
 // Records generates any record, one in four a tombstone. Ids come from small sets, so that records meet.
@@ -37,6 +37,9 @@ func Keys() *rapid.Generator[record.Key] {
 		case record.TypeNode, record.TypeBrokerSlot:
 			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, math.MaxInt32}).Draw(t, "id")
 		case record.TypeCluster:
+		case record.TypeJournalEntry:
+			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, record.JournalSlots - 1}).Draw(t, "slot")
+			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
 		case record.TypeMemberMetadata, record.TypeTargetMember, record.TypeCurrentAssignment:
 			k.Member = rapid.SampledFrom([]string{"m", "m1", "m2", "n", ""}).Draw(t, "member")
 			fallthrough
@@ -86,10 +89,38 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		}
 	case record.TypeBrokerSlot:
 		return &record.BrokerSlot{Slot: rapid.Int32().Draw(t, "slot")}
+	case record.TypeJournalEntry:
+		return journalEntry(t)
+	case record.TypeGroupMarks:
+		return &record.GroupMarks{ShutdownBy: text(t), DelayUntilMs: rapid.Int64().Draw(t, "delay"), EmptySinceMs: rapid.Int64().Draw(t, "since")}
 	case record.TypeCluster:
 		return &record.Cluster{ID: text(t), Shards: rapid.Int32().Draw(t, "shards"), FeatureLevel: rapid.Int32().Draw(t, "level")}
 	}
 	panic("no such type")
+}
+
+func journalEntry(t *rapid.T) *record.JournalEntry {
+	ms := rapid.Int64()
+	v := &record.JournalEntry{
+		Sequence: rapid.Int64Range(-1, 4).Draw(t, "sequence"), FirstEpoch: epoch(t), Epoch: epoch(t), StartedAtMs: ms.Draw(t, "started"),
+		TargetAtMs: ms.Draw(t, "target"), SettledAtMs: ms.Draw(t, "settled"), Slowest: text(t), NumMoves: rapid.Int32().Draw(t, "moves"),
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "counts") {
+		v.Counts = append(v.Counts, record.JournalCount{Kind: rapid.Int8().Draw(t, "kind"), Count: rapid.Int32().Draw(t, "count")})
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "causes") {
+		v.Causes = append(v.Causes, record.JournalCause{
+			Kinds: rapid.Uint16().Draw(t, "kinds"), Epoch: epoch(t), AtMs: ms.Draw(t, "at"),
+			Member: text(t), Instance: text(t), Host: text(t), Detail: text(t),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "listed") {
+		v.Moves = append(v.Moves, record.JournalMove{
+			Task: topology.Task{Subtopology: text(t), Partition: rapid.Int32().Draw(t, "partition")},
+			Role: record.TaskRole(rapid.Int8().Draw(t, "role")), From: text(t), To: text(t),
+		})
+	}
+	return v
 }
 
 func member(t *rapid.T) *record.MemberMetadata {
