@@ -14,6 +14,8 @@ import (
 type Coordinators interface {
 	// Self is the id of this node.
 	Self() int32
+	// Shards is the number of shards.
+	Shards() uint32
 	// Shard is the shard that a group id belongs to.
 	Shard(group string) uint32
 	// Holds says whether this node's replica holds the group. Only the leader may say that a group does not exist; see

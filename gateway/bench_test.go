@@ -22,6 +22,7 @@ import (
 type echoCoords struct{ foreign chan *shard.Call }
 
 func (echoCoords) Self() int32                          { return 1 }
+func (echoCoords) Shards() uint32                       { return 1 }
 func (echoCoords) Shard(string) uint32                  { return 0 }
 func (echoCoords) Holds(string) bool                    { return true }
 func (echoCoords) Leader(uint32) (int32, bool)          { return 1, true }

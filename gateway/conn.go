@@ -39,6 +39,7 @@ type conn struct {
 	home    int32 // the upstream broker for what any broker may answer; see homeBroker
 	ups     map[int32]*upstream
 	others  map[string]time.Time // groups that are not ours, by the leader's word
+	vacated map[string]time.Time // groups that made room for a classic one, and when: see [conn.ours]
 	nudged  map[string]struct{}  // groups whose members were sent to their coordinator
 
 	mu         sync.Mutex

@@ -163,6 +163,7 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 	if s.beat.MemberEpoch == streams.JoinEpoch {
 		c.g.foreign.forget(s.beat.GroupID)
 		delete(c.others, s.beat.GroupID)
+		delete(c.vacated, s.beat.GroupID)
 	}
 	s.call.Client = c.client
 	number := c.g.coords.Shard(s.beat.GroupID)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -277,36 +276,4 @@ func (g *Gateway) requestAtLeader(e *errand, client *coordinator.Client, frame [
 		out.answer = settled(frame, out.answer)
 	}
 	return out, err
-}
-
-// holdsAtLeader asks a group's leader whether the group is ours. It blocks.
-func (g *Gateway) holdsAtLeader(e *errand, client *coordinator.Client) (held bool, err *coordinator.Error) {
-	out, gone := g.atLeader(e, func(a *attempt) error {
-		if a.leader == g.coords.Self() {
-			g.executeHolds(client, e.group, a.tell)
-		} else {
-			g.hops.request(a.leader, hopHolds, client, []byte(e.group), a)
-		}
-		return nil
-	})
-	if gone != nil {
-		return false, notAvailable
-	}
-	if out.err != nil {
-		return false, out.err
-	}
-	return len(out.answer) == 1 && out.answer[0] == 1, nil
-}
-
-// executeHolds answers a HoldsRequest by one byte, 1 for held.
-func (g *Gateway) executeHolds(client *coordinator.Client, group string, done func(answer []byte, err *coordinator.Error)) {
-	e := &execution{done: done, finish: func(call *shard.Call) []byte {
-		if call.Response.(*shard.HoldsResponse).Held {
-			return []byte{1}
-		}
-		return []byte{0}
-	}}
-	group = strings.Clone(group) // an attempt may be given up while the shard still looks at it
-	e.call = shard.Call{Client: client, Request: &shard.HoldsRequest{GroupID: group}, Done: e}
-	g.coords.Submit(g.coords.Shard(group), &e.call)
 }

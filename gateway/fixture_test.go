@@ -40,7 +40,8 @@ type world struct {
 	leaders map[uint32]int32
 	changed chan struct{}
 	held    map[string]*fakeGroup
-	blind   map[int32]bool // nodes whose replicas lag
+	blind   map[int32]bool  // nodes whose replicas lag
+	stale   map[string]bool // groups that replicas still hold although they are gone
 	image   *fakeImage
 	moved   chan struct{} // Cluster.Changed
 	calls   []any
@@ -246,6 +247,8 @@ type fakeCoords struct {
 
 func (f fakeCoords) Self() int32 { return f.self }
 
+func (f fakeCoords) Shards() uint32 { return testShards }
+
 func (f fakeCoords) Shard(group string) uint32 {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, group)
@@ -256,7 +259,7 @@ func (f fakeCoords) Holds(group string) bool {
 	f.w.mu.Lock()
 	defer f.w.mu.Unlock()
 	_, ok := f.w.held[group]
-	return ok && !f.w.blind[f.self]
+	return (ok || f.w.stale[group]) && !f.w.blind[f.self]
 }
 
 func (f fakeCoords) Leader(s uint32) (int32, bool) {
@@ -338,8 +341,15 @@ func (w *world) decide(call *shard.Call) {
 		g.members[string([]byte(r.MemberID))] = true
 		call.Heartbeat = streams.HeartbeatResponse{MemberID: r.MemberID, MemberEpoch: max(1, r.MemberEpoch), HeartbeatIntervalMs: 5000}
 	case *shard.HoldsRequest:
-		_, held := w.held[r.GroupID]
-		call.Response = &shard.HoldsResponse{Held: held}
+		g := w.held[r.GroupID]
+		call.Response = &shard.HoldsResponse{Held: g != nil, Empty: g != nil && len(g.members) == 0}
+	case *shard.VacateRequest:
+		g := w.held[r.GroupID]
+		if g != nil && len(g.members) == 0 {
+			delete(w.held, r.GroupID)
+			g = nil
+		}
+		call.Response = &shard.HoldsResponse{Held: g != nil}
 	case *shard.DescribeRequest:
 		d := &streams.Description{GroupID: r.GroupID, State: streams.StateStable, AssignorName: "sticky", Epoch: 7}
 		if w.held[r.GroupID] == nil {

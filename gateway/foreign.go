@@ -84,7 +84,7 @@ func (f *foreignGroups) put(group string, q *ownerQuestion) {
 	}
 	switch {
 	case refusal != nil:
-	case held:
+	case held.held():
 		q.says = ownerHere
 	default:
 		q.says = ownerUpstream

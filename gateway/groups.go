@@ -44,16 +44,49 @@ func (c *conn) oneGroup(group string, h protocol.Header, body, frame []byte) err
 	switch h.Key {
 	case protocol.KeyOffsetCommit, protocol.KeyTxnOffsetCommit, protocol.KeyOffsetFetch, protocol.KeyOffsetDelete:
 		return c.replyFromLeader(group, h, body, frame)
-	case protocol.KeyJoinGroup, protocol.KeyHeartbeat, protocol.KeyLeaveGroup, protocol.KeySyncGroup,
-		protocol.KeyConsumerGroupHeartbeat, protocol.KeyShareGroupHeartbeat:
-		answer, err := protocol.AppendClassicRefusal(nil, h, body, false)
+	}
+	return c.otherType(group, h, body, frame)
+}
+
+// otherType answers a request of another group type that names a group of ours. A JoinGroup of a new member takes the
+// place of a group without members. The shard's leader says how things stand: a replica that lags would refuse the members
+// of the group that has just got the id.
+func (c *conn) otherType(group string, h protocol.Header, body, frame []byte) error {
+	ask := c.g.holdsAtLeader
+	if h.Key == protocol.KeyJoinGroup {
+		anew, err := protocol.JoinsAnew(h.Version, body)
 		if err != nil {
 			return err
 		}
-		c.replyFrame(h, answer)
-		return nil
+		if anew {
+			// The group must not go where the join cannot come to anything.
+			if _, refusal, err := c.reachCoordinator(group, h); err != nil {
+				return err
+			} else if refusal != nil {
+				return c.replyError(h, body, refusal)
+			}
+			ask = c.g.vacateAtLeader
+		}
 	}
-	return c.replyError(h, body, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s is a streams group.", group))
+	var now holding
+	var refusal *coordinator.Error
+	c.blocking(func() { now, refusal = ask(&errand{group: group, c: c}, c.client) })
+	switch {
+	case refusal != nil:
+		return c.replyError(h, body, refusal)
+	case !now.held():
+		if c.vacated == nil || len(c.vacated) >= maxForeign {
+			c.vacated = map[string]time.Time{}
+		}
+		c.vacated[strings.Clone(group)] = time.Now()
+		return c.toCoordinator(group, h, body, frame)
+	}
+	answer, err := protocol.AppendTypeRefusal(nil, h, body, now.empty())
+	if err != nil {
+		return err
+	}
+	c.replyFrame(h, answer)
+	return nil
 }
 
 // replyFromLeader answers by what the leader of the group's shard says.
@@ -91,23 +124,26 @@ func (c *conn) replyError(h protocol.Header, body []byte, e *coordinator.Error) 
 // ours says whether a group is coordd's. This node's replica may say yes; only the shard's leader may say no, because a
 // replica that lags would send the commit of one of our members to the upstream, where it is fatal.
 func (c *conn) ours(group string) (bool, *coordinator.Error) {
+	at := time.Now()
+	if gone, ok := c.vacated[group]; ok && at.Sub(gone) < foreignTTL {
+		return false, nil // this node's replica may lag
+	}
 	if c.g.coords.Holds(group) {
 		return true, nil
 	}
-	now := time.Now()
-	if at, ok := c.others[group]; ok && now.Sub(at) < foreignTTL {
+	if said, ok := c.others[group]; ok && at.Sub(said) < foreignTTL {
 		return false, nil
 	}
-	var held bool
+	var now holding
 	var refusal *coordinator.Error
-	c.blocking(func() { held, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
-	if refusal == nil && !held {
+	c.blocking(func() { now, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
+	if refusal == nil && !now.held() {
 		if c.others == nil || len(c.others) >= maxForeign {
 			c.others = map[string]time.Time{}
 		}
-		c.others[strings.Clone(group)] = now
+		c.others[strings.Clone(group)] = at
 	}
-	return held, refusal
+	return now.held(), refusal
 }
 
 // toCoordinator sends a request about a group that is not ours on to the upstream broker that coordinates it.
@@ -214,6 +250,11 @@ func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
 	if err != nil {
 		return err
 	}
+	led := false
+	c.blocking(func() { led = c.g.awaitLeaders(c.done) })
+	if !led {
+		return c.replyError(h, body, notAvailable) // clients ask again; a list without these groups would look whole
+	}
 	var own []protocol.GroupEntry
 	for g := range c.g.coords.Groups() {
 		own = append(own, protocol.GroupEntry{
@@ -226,6 +267,30 @@ func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
 	}
 	c.replyFrame(h, answer)
 	return nil
+}
+
+// awaitLeaders waits until every shard has a leader that could list its groups, for ParkTime in all.
+func (g *Gateway) awaitLeaders(gone <-chan struct{}) bool {
+	timer := time.NewTimer(g.cfg.ParkTime)
+	defer timer.Stop()
+	for number := range g.coords.Shards() {
+		for {
+			changed := g.coords.LeaderChanged(number)
+			if _, ok := g.coords.Leader(number); ok {
+				break
+			}
+			select {
+			case <-changed:
+			case <-timer.C:
+				return false
+			case <-gone:
+				return false
+			case <-g.ctx.Done():
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // shadowProtocol is the protocol type of the memberships that coordd has upstream for its groups' offsets.

@@ -70,27 +70,6 @@ func TestOwnGroupsAreServedOnEveryPort(t *testing.T) {
 	}
 }
 
-func TestRequestsOfOtherProtocolsForOwnGroups(t *testing.T) {
-	w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
-	w.hold("ours")
-	c := dialPort(t, w.nodes[1].addr())
-	join := kmsg.NewPtrJoinGroupRequest()
-	join.Group, join.ProtocolType = "ours", "consumer"
-	if r := do[*kmsg.JoinGroupResponse](c, join, 5); r.ErrorCode != 23 {
-		t.Errorf("%+v", r)
-	}
-	heartbeat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	heartbeat.Group = "ours"
-	if r := do[*kmsg.ConsumerGroupHeartbeatResponse](c, heartbeat, 0); r.ErrorCode != 69 {
-		t.Errorf("%+v", r)
-	}
-	describe := kmsg.NewPtrDescribeGroupsRequest()
-	describe.Groups = []string{"theirs", "ours"}
-	if r := do[*kmsg.DescribeGroupsResponse](c, describe, 5); len(r.Groups) != 2 || r.Groups[1].State != "Dead" || r.Groups[0].Group != "theirs" {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestFindCoordinator(t *testing.T) {
 	w := newWorld(t, worldConfig{nodes: 3, brokers: 3})
 	w.hold("ours")

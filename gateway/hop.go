@@ -15,12 +15,14 @@ import (
 //	answer:   id uint64, error code int16, payload
 //
 // in any order of answers. The payload of kind hopKafka is a Kafka request frame about one group, its answer a Kafka
-// answer frame, both with their length prefixes; that of hopHolds is a group id, its answer one byte.
+// answer frame, both with their length prefixes; that of hopHolds and hopVacate is a group id, the answer one byte, a
+// [holding].
 const (
 	hopVersion = 1
 
-	hopKafka byte = 0
-	hopHolds byte = 1
+	hopKafka  byte = 0
+	hopHolds  byte = 1
+	hopVacate byte = 2
 )
 
 var errHop = errors.New("malformed frame on an inner hop")

@@ -166,8 +166,8 @@ func (h *hopServer) handle(r *hopRequest) error {
 			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
 		}
 		return nil
-	case hopHolds:
-		h.g.executeHolds(&r.client, string(r.payload), done)
+	case hopHolds, hopVacate:
+		h.g.executeHolding(r.kind, &r.client, string(r.payload), done)
 		return nil
 	}
 	return errHop

@@ -382,8 +382,8 @@ func TestForeignDescribe(t *testing.T) {
 	}
 }
 
-// TestClassicRefusal is what Kafka answers to requests of other protocols that name a streams group.
-func TestClassicRefusal(t *testing.T) {
+// TestTypeRefusal is what Kafka answers to requests of other protocols that name a streams group.
+func TestTypeRefusal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key             int16
@@ -402,7 +402,7 @@ func TestClassicRefusal(t *testing.T) {
 					want = c.empty
 				}
 				h := Header{Key: c.key, Version: v, Correlation: 9}
-				frame, err := AppendClassicRefusal(nil, h, sample(c.key, v).AppendTo(nil), empty)
+				frame, err := AppendTypeRefusal(nil, h, sample(c.key, v).AppendTo(nil), empty)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -414,7 +414,7 @@ func TestClassicRefusal(t *testing.T) {
 	}
 	for v := int16(0); v <= 5; v++ {
 		h := Header{Key: KeyLeaveGroup, Version: v}
-		frame, err := AppendClassicRefusal(nil, h, sample(KeyLeaveGroup, v).AppendTo(nil), false)
+		frame, err := AppendTypeRefusal(nil, h, sample(KeyLeaveGroup, v).AppendTo(nil), false)
 		if err != nil {
 			t.Fatal(err)
 		}

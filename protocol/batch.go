@@ -103,7 +103,7 @@ func AppendDeleteGroups(dst []byte, h Header, own []GroupResult, upstream []byte
 func AppendForeignDescribe(dst []byte, h Header, own []string, upstream []byte) ([]byte, error) {
 	results := make([]GroupResult, len(own))
 	for i, id := range own {
-		results[i] = GroupResult{id, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", id)}
+		results[i] = GroupResult{id, &coordinator.Error{Code: coordinator.GroupIDNotFound, Message: otherType(h.Key, id)}}
 	}
 	resp := describeFailed(h.Key, h.Version, results)
 	if resp == nil {

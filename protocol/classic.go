@@ -1,35 +1,63 @@
 package protocol
 
 import (
+	"fmt"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/coordd/coordd/coordinator"
 )
 
-// AppendClassicRefusal appends the frame of the answer to a request of the classic protocol (JoinGroup, SyncGroup,
-// Heartbeat, LeaveGroup) or of another group type (ConsumerGroupHeartbeat, ShareGroupHeartbeat) that names an own
-// streams group. empty says that the group has no members.
-func AppendClassicRefusal(dst []byte, h Header, body []byte, empty bool) ([]byte, error) {
-	code := coordinator.UnknownMemberID
+// AppendTypeRefusal appends the frame of the answer to a request of the classic protocol (JoinGroup, SyncGroup, Heartbeat,
+// LeaveGroup) or of another group type (ConsumerGroupHeartbeat, ShareGroupHeartbeat and those on a share group's offsets)
+// that names an own streams group, as Kafka's GroupMetadataManager answers it. empty says that the group has no members: a
+// JoinGroup without a member id takes such a group's place and must not come here.
+func AppendTypeRefusal(dst []byte, h Header, body []byte, empty bool) ([]byte, error) {
 	switch h.Key {
 	case KeyLeaveGroup:
 		return appendLeaveRefusal(dst, h, body)
 	case KeyJoinGroup:
-		if !empty {
-			code = coordinator.InconsistentGroupProtocol
-		}
-	case KeyConsumerGroupHeartbeat, KeyShareGroupHeartbeat:
-		code = coordinator.GroupIDNotFound
+		return appendJoinRefusal(dst, h, body, empty)
 	case KeySyncGroup, KeyHeartbeat:
-	default:
+		return AppendError(dst, h, body, coordinator.UnknownMemberID, "")
+	}
+	id, ok := GroupID(h.Key, h.Version, body)
+	if !ok {
 		return dst, ErrMalformed
 	}
-	message := ""
-	if code == coordinator.GroupIDNotFound {
-		id, _ := GroupID(h.Key, h.Version, body)
-		message = "Group " + id + " is a streams group."
+	return AppendError(dst, h, body, coordinator.GroupIDNotFound, otherType(h.Key, id))
+}
+
+// otherType says that a group is not of the type that requests of this API are about.
+func otherType(key int16, id string) string {
+	typ := "share"
+	switch key {
+	case KeyDescribeGroups:
+		typ = "classic"
+	case KeyConsumerGroupHeartbeat, KeyConsumerGroupDescribe:
+		typ = "consumer"
 	}
-	return AppendError(dst, h, body, code, message)
+	return fmt.Sprintf("Group %s is not a %s group.", id, typ)
+}
+
+// JoinsAnew says whether a JoinGroup request comes from a member without an id, which makes a group where there is none.
+func JoinsAnew(version int16, body []byte) (bool, error) {
+	var req kmsg.JoinGroupRequest
+	err := decode(&req, version, body)
+	return req.MemberID == "", err
+}
+
+func appendJoinRefusal(dst []byte, h Header, body []byte, empty bool) ([]byte, error) {
+	var req kmsg.JoinGroupRequest
+	if err := decode(&req, h.Version, body); err != nil {
+		return dst, err
+	}
+	k := kmsg.NewPtrJoinGroupResponse()
+	k.ErrorCode = int16(coordinator.InconsistentGroupProtocol)
+	if empty {
+		k.ErrorCode, k.MemberID = int16(coordinator.UnknownMemberID), req.MemberID
+	}
+	return AppendResponse(dst, h, k), nil
 }
 
 // appendLeaveRefusal answers each member that wants to leave with UNKNOWN_MEMBER_ID. Below v3 a request has one member,

@@ -57,7 +57,7 @@ func decodeAny(key, version int16, body []byte) {
 			panic(err)
 		}
 	}
-	_, _ = AppendClassicRefusal(nil, h, body, false)
+	_, _ = AppendTypeRefusal(nil, h, body, false)
 }
 
 // fill puts one element into every slice, a value into every pointer and a short text into every string of a request.

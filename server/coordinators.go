@@ -17,6 +17,9 @@ var _ gateway.Coordinators = coordinators{}
 // Self implements gateway.Coordinators.
 func (c coordinators) Self() int32 { return c.config.NodeID }
 
+// Shards implements gateway.Coordinators.
+func (c coordinators) Shards() uint32 { return uint32(len(c.shards)) }
+
 // Shard implements gateway.Coordinators.
 func (c coordinators) Shard(group string) uint32 {
 	return shardOf(group, len(c.shards))

@@ -18,7 +18,7 @@ const (
 	foreignRounds = 4
 )
 
-// foreign answers whether a non-empty group of another kind has an id upstream.
+// foreign answers whether a group of another kind has an id upstream.
 type foreign struct {
 	client *Client
 	ctx    context.Context
@@ -42,9 +42,9 @@ func newForeign(c *Client) *foreign {
 	return f
 }
 
-// Foreign reports the type of the upstream's non-empty group of that id ("consumer", "share", "streams", or the protocol
-// type of a classic group), or "" when there is none; coordd's own claims do not count. The questions that come while
-// rounds are under way share the next. The error is a *coordinator.Error, COORDINATOR_NOT_AVAILABLE, when it cannot
+// Foreign reports the type of the upstream's group of that id ("consumer", "share", "streams", or the protocol type of a
+// classic group) where a streams group must not take the id over, or "" when it may: see inUse. The questions that come
+// while rounds are under way share the next. The error is a *coordinator.Error, COORDINATOR_NOT_AVAILABLE, when it cannot
 // be known. done is called exactly once, on some goroutine; it must not block.
 func (c *Client) Foreign(group string, done func(typ string, err error)) { c.foreign.ask(group, done) }
 
@@ -112,7 +112,7 @@ func (f *foreign) round(calls []foreignCall) {
 	}
 }
 
-// list finds the types of the non-empty groups that are asked about. The error says that some broker did not answer, so
+// list finds the types of the groups that are asked about and in use. The error says that some broker did not answer, so
 // that nothing is known of a group that was not found.
 func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]string, error) {
 	asked := make(map[string]bool, len(calls))
@@ -128,12 +128,23 @@ func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]str
 			continue
 		}
 		for i := range resp.Groups {
-			if g := &resp.Groups[i]; asked[g.Group] && g.GroupState != "Empty" && g.GroupState != "Dead" && g.ProtocolType != protocolType {
+			if g := &resp.Groups[i]; asked[g.Group] && inUse(g) {
 				types[g.Group] = typeOf(g)
 			}
 		}
 	}
 	return types, failed
+}
+
+// inUse says that no streams group may take the id over: consumer and share groups stay what they are even without
+// members, others while they have some (Kafka's GroupMetadataManager.getOrMaybeCreateStreamsGroup). coordd's own claims do
+// not count.
+func inUse(g *kmsg.ListGroupsResponseGroup) bool {
+	switch strings.ToLower(g.GroupType) {
+	case "consumer", "share":
+		return g.GroupState != "Dead"
+	}
+	return g.GroupState != "Empty" && g.GroupState != "Dead" && g.ProtocolType != protocolType
 }
 
 // typeOf names a group's type: that of KIP-848, KIP-932 or KIP-1071, or the protocol type of a classic group.

@@ -10,11 +10,11 @@ import (
 type Call struct {
 	// Client is who asks; it must stay valid until Done.
 	Client *coordinator.Client
-	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *HoldsRequest, *DeleteGroupRequest,
+	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *HoldsRequest, *VacateRequest, *DeleteGroupRequest,
 	// *offsets.CommitRequest, *offsets.FetchRequest and *offsets.DeleteRequest.
 	Request any
 	// Response is set before Done: *streams.HeartbeatResponse (pointing to Heartbeat), *streams.Description,
-	// *HoldsResponse, *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
+	// *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
 	Response any
 	// Err is set instead of Response when the shard could not take the call: NOT_COORDINATOR,
 	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request.
@@ -23,6 +23,9 @@ type Call struct {
 	Heartbeat streams.HeartbeatResponse
 	// Done is told once, on any goroutine and without locks; it must not block.
 	Done Completer
+
+	// free says that the upstream was asked about the group's id on behalf of this call, and has nothing against it.
+	free bool
 }
 
 // Completer is told when a call is answered.
@@ -34,8 +37,16 @@ type DescribeRequest struct{ GroupID string }
 // HoldsRequest asks whether the shard holds a group; only the shard's leader may say that it does not.
 type HoldsRequest struct{ GroupID string }
 
-// HoldsResponse answers a HoldsRequest.
-type HoldsResponse struct{ Held bool }
+// VacateRequest asks to make room for a classic group (JoinGroup of a new member): a group without members is deleted,
+// its offsets stay.
+type VacateRequest struct{ GroupID string }
+
+// HoldsResponse answers a HoldsRequest, and a VacateRequest by how things stand then.
+type HoldsResponse struct {
+	Held bool
+	// Empty says that the group is held and has no members.
+	Empty bool
+}
 
 // DeleteGroupRequest asks to delete an empty group (DeleteGroups).
 type DeleteGroupRequest struct{ GroupID string }
@@ -51,6 +62,8 @@ func GroupID(request any) string {
 	case *DescribeRequest:
 		return r.GroupID
 	case *HoldsRequest:
+		return r.GroupID
+	case *VacateRequest:
 		return r.GroupID
 	case *DeleteGroupRequest:
 		return r.GroupID

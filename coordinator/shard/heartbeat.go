@@ -3,7 +3,6 @@ package shard
 import (
 	"strings"
 
-	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 )
 
@@ -26,7 +25,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		return
 	}
 	g := m.working.Group(r.GroupID)
-	if g == nil && r.MemberEpoch == streams.JoinEpoch && !m.foreignChecked(c, r) {
+	if g == nil && !m.foreignChecked(c, r.GroupID) {
 		return
 	}
 	env := m.env(r.GroupID)
@@ -92,49 +91,6 @@ func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
 	}
 	g.blocked = append(g.blocked, c)
 	return true
-}
-
-// freeMs is how long the upstream's word that a group id is free is believed.
-const freeMs = 5000
-
-// foreignChecked asks the upstream, before a join creates a group, whether the id is taken there.
-func (m *Machine) foreignChecked(c *Call, r *streams.HeartbeatRequest) bool {
-	if m.now < m.free[r.GroupID] {
-		return true
-	}
-	calls, asked := m.foreign[r.GroupID]
-	id := strings.Clone(r.GroupID)
-	m.foreign[id] = append(calls, c)
-	if !asked {
-		m.host.Foreign(id)
-	}
-	return false
-}
-
-// ForeignChecked is the outcome of [Host.Foreign]: the type of a non-empty group of that id upstream, "" for none.
-func (m *Machine) ForeignChecked(now int64, id, foreignType string, err error) {
-	m.now = now
-	calls := m.foreign[id]
-	delete(m.foreign, id)
-	if !m.leading || len(calls) == 0 {
-		return
-	}
-	if err == nil && foreignType == "" {
-		m.free[id] = now + freeMs
-		m.timers.arm(timerKey{kind: timerFree, group: id}, now+freeMs)
-	}
-	for _, c := range calls {
-		switch {
-		case err != nil:
-			m.refuse(c, notAvailable)
-		case foreignType != "":
-			c.Heartbeat = streams.HeartbeatResponse{Err: coordinator.Errorf(coordinator.GroupIDNotFound,
-				"Group %s is not a streams group: the Kafka cluster behind has a %s group of this id with members.", id, foreignType)}
-			m.reply(c, &c.Heartbeat)
-		default:
-			m.dispatch(c)
-		}
-	}
 }
 
 // applySoft makes a soft change and keeps the timers in step with it.

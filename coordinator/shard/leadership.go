@@ -70,7 +70,6 @@ func (m *Machine) resign() {
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
 	clear(m.foreign)
-	clear(m.free)
 	m.groups = map[string]*group{}
 	m.timers = newTimers()
 	m.committed, m.working = fsm.State{}, fsm.State{}

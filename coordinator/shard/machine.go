@@ -58,8 +58,7 @@ type Machine struct {
 
 	store   map[uint64]*storeOp
 	nextOp  uint64
-	foreign map[string][]*Call // joins that wait for the upstream's word about their group id
-	free    map[string]int64   // ids that the upstream said are free, and until when that is believed
+	foreign map[string][]*Call // calls that wait for the upstream's word about their group id
 	timers  timers
 }
 
@@ -79,7 +78,7 @@ func New(host Host, options Options) *Machine {
 	return &Machine{
 		host: host, options: options, creationError: host.CreationError,
 		groups: map[string]*group{}, queued: map[string]int{},
-		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{}, free: map[string]int64{},
+		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{},
 		timers: newTimers(),
 	}
 }
@@ -87,6 +86,7 @@ func New(host Host, options Options) *Machine {
 // Submit takes a call. It is answered now or later, exactly once.
 func (m *Machine) Submit(now int64, c *Call) {
 	m.now = now
+	c.free = false
 	if !m.leading {
 		m.refuse(c, notCoordinator)
 		return
@@ -173,6 +173,8 @@ func (m *Machine) dispatch(c *Call) {
 		m.describe(c, r)
 	case *HoldsRequest:
 		m.holds(c, r)
+	case *VacateRequest:
+		m.vacate(c, r)
 	case *offsets.CommitRequest:
 		m.commitOffsets(c, r)
 	case *offsets.FetchRequest:
@@ -204,13 +206,25 @@ func (m *Machine) enqueue(t task) {
 // holds says that a group is ours from the moment it is decided on until its deletion is committed: "not ours" sends
 // requests of its members to the upstream, which is fatal to them.
 func (m *Machine) holds(c *Call, r *HoldsRequest) {
-	held := m.working.Group(r.GroupID) != nil || m.committed.Group(r.GroupID) != nil
-	m.reply(c, &HoldsResponse{Held: held})
+	g := m.working.Group(r.GroupID)
+	if g == nil {
+		g = m.committed.Group(r.GroupID)
+	}
+	m.reply(c, holding(g))
 }
 
+func holding(g *fsm.Group) *HoldsResponse {
+	return &HoldsResponse{Held: g != nil, Empty: g != nil && g.NumMembers() == 0}
+}
+
+// describe shows a group as it is committed. Of a group that is not there it says whether the id is another one's.
 func (m *Machine) describe(c *Call, r *DescribeRequest) {
+	g := m.committed.Group(r.GroupID)
+	if g == nil && r.GroupID != "" && !m.foreignChecked(c, r.GroupID) {
+		return
+	}
 	env := m.env(r.GroupID)
-	m.reply(c, streams.Describe(m.committed.Group(r.GroupID), m.softOf(r.GroupID), &env, r.GroupID))
+	m.reply(c, streams.Describe(g, m.softOf(r.GroupID), &env, r.GroupID))
 }
 
 // env is what decisions see of the world for the group.

@@ -14,7 +14,6 @@ const (
 	timerMember timerKind = iota // session and rebalance time-outs of a member
 	timerGroup                   // initial delay and due assignment of a group
 	timerClaim                   // a claim or release upstream that failed is tried again
-	timerFree                    // what the upstream said about a group id is no longer believed
 )
 
 type timerKey struct {
@@ -131,8 +130,6 @@ func (m *Machine) Tick(now int64) {
 func (m *Machine) fire(key timerKey) {
 	g := m.groups[key.group]
 	switch key.kind {
-	case timerFree:
-		delete(m.free, key.group)
 	case timerClaim:
 		if g != nil {
 			g.early = false

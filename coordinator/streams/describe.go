@@ -14,6 +14,9 @@ import (
 // follower for instance: then there are no offsets, and the topology is configured against env.Metadata where that is
 // known.
 func Describe(g *fsm.Group, soft *Soft, env *Env, groupID string) *Description {
+	if groupID == "" {
+		return &Description{Err: &coordinator.Error{Code: coordinator.InvalidGroupID}}
+	}
 	if g == nil {
 		return &Description{
 			GroupID: groupID,

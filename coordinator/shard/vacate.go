@@ -1,0 +1,37 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// vacate deletes a group without members so that a classic group may have its id, as Kafka does at the first JoinGroup
+// (GroupMetadataManager.classicGroupJoinToClassicGroup). The offsets stay upstream, where the classic group finds them; our
+// membership there must be gone before, or it would be refused.
+func (m *Machine) vacate(c *Call, r *VacateRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	g := m.committed.Group(r.GroupID)
+	if g == nil || g.NumMembers() > 0 {
+		m.reply(c, holding(g))
+		return
+	}
+	if !m.storeReady(g, c) {
+		return
+	}
+	m.submitInternal(task{
+		group: g.ID, call: c,
+		internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+			if g == nil || g.NumMembers() > 0 || g.OffsetsClaimed { // since a proposal was refused
+				m.vacate(c, r)
+				return streams.Decision{}, false
+			}
+			return streams.Decision{Records: deletionRecords(g)}, true
+		},
+		after: func(m *Machine) { m.reply(c, &HoldsResponse{}) },
+	})
+}
