@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -135,5 +137,38 @@ func TestListGroupsWithoutALeaderIsRefused(t *testing.T) {
 	w.lead(0)
 	if r := do[*kmsg.ListGroupsResponse](c, list, 5); r.ErrorCode != 15 || len(r.Groups) != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What stands upstream for a group of ours is not listed, also where the node's replica lags: the offsets of a classic group
+// that became a streams group, and coordd's own membership. Other groups are.
+func TestAnUpstreamBrokersListHasNoGroupsOfOurs(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
+	ctx := context.Background()
+	for _, group := range []string{"ours", "theirs"} {
+		var at kadm.Offsets
+		at.AddOffset("in", 0, 5, -1)
+		if _, err := w.admin.CommitOffsets(ctx, group, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	upstream := dialPort(t, w.kafka.ListenAddrs()[0])
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = "claimed", "coordd", 10_000, 10_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "offsets", Metadata: []byte{}}}
+	if r := do[*kmsg.JoinGroupResponse](upstream, join, 3); r.ErrorCode != 0 {
+		t.Fatalf("%+v", r)
+	}
+	w.hold("ours")
+	for _, lags := range []bool{false, true} {
+		w.mu.Lock()
+		w.blind[2] = lags
+		w.mu.Unlock()
+		for _, v := range []int16{3, 4, 5} {
+			r := do[*kmsg.ListGroupsResponse](dialPort(t, w.nodes[1].brokerAddr(0)), kmsg.NewPtrListGroupsRequest(), v)
+			if r.ErrorCode != 0 || len(r.Groups) != 1 || r.Groups[0].Group != "theirs" {
+				t.Errorf("v%d, replica lags %v: %+v", v, lags, r)
+			}
+		}
 	}
 }

@@ -76,6 +76,33 @@ func TestRacksOfDeadBrokersAreRemembered(t *testing.T) {
 	}
 }
 
+func TestWhichGroupsKeepTheirId(t *testing.T) {
+	for _, c := range []struct {
+		typ, protocol, state string
+		want                 bool
+	}{
+		{"classic", "consumer", "Stable", true},
+		{"classic", "consumer", "PreparingRebalance", true},
+		{"classic", "consumer", "Empty", false},
+		{"classic", "", "Empty", false},
+		{"classic", "", "Dead", false},
+		{"classic", protocolType, "Stable", false},
+		{"Consumer", "consumer", "Stable", true},
+		{"consumer", "consumer", "Empty", true},
+		{"consumer", "consumer", "Dead", false},
+		{"Share", "share", "Empty", true},
+		{"streams", "streams", "Empty", false},
+		{"streams", "streams", "Stable", true},
+		{"", "consumer", "Stable", true}, // before ListGroups v5
+		{"", "consumer", "Empty", false},
+	} {
+		g := &kmsg.ListGroupsResponseGroup{Group: "g", GroupType: c.typ, ProtocolType: c.protocol, GroupState: c.state}
+		if got := inUse(g); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 func TestForeign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
