@@ -142,7 +142,7 @@ func (m *Machine) fire(key timerKey) {
 		if at := g.soft.NextDeadline(); at > m.now {
 			m.timers.arm(key, at)
 		} else if at != 0 {
-			m.submitInternal(task{group: key.group, internal: decideTick})
+			m.submitInternal(task{group: key.group, internal: decideTick(key)})
 		}
 	case timerMember:
 		m.fireMember(key, g)
@@ -172,12 +172,20 @@ func (m *Machine) withoutTopicsYet() bool {
 	return version == 0
 }
 
-func decideTick(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
-	if g == nil || soft == nil {
-		return streams.Decision{}, false
+// decideTick does what the group's own timers are for. Before the topics are known it waits: all of them would count as
+// missing, and every member would lose its tasks.
+func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
+	return func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
+		if g == nil || soft == nil {
+			return streams.Decision{}, false
+		}
+		if m.withoutTopicsYet() {
+			m.timers.arm(key, m.now+m.options.RetryMs)
+			return streams.Decision{}, false
+		}
+		env := m.env(g.ID)
+		return streams.Tick(g, soft, &env), true
 	}
-	env := m.env(g.ID)
-	return streams.Tick(g, soft, &env), true
 }
 
 // decideExpiry removes the member if its deadline still is over when its turn comes.

@@ -14,8 +14,9 @@ func (h *heartbeat) leave(d *Decision) *coordinator.Error {
 		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", h.req.GroupID)
 	}
 	h.groupID = h.group.ID
-	if h.req.ShutdownApplication {
-		// The wish counts even if the member is not known any more, as in Kafka.
+	if h.req.ShutdownApplication && h.group.NumMembers() > 0 {
+		// The wish counts even if the member is not known any more, as in Kafka; but not where nobody is left, or else
+		// the next start of the application were shut down.
 		d.Soft.Shutdown = strings.Clone(h.req.MemberID)
 	}
 	m, err := h.leaver()

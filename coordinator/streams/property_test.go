@@ -1,12 +1,14 @@
 package streams
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
@@ -20,7 +22,9 @@ const quietRounds = 8
 type simClient struct {
 	id, process, instance string
 	endpoint              *record.Endpoint
+	version               int16
 	alive                 bool
+	removed               bool // its session or its time to revoke is over
 	epoch                 int32
 	endpointEpoch         int32
 	goal                  topology.Assignment // what it was told last
@@ -31,7 +35,7 @@ type simClient struct {
 
 func (c *simClient) request() *HeartbeatRequest {
 	req := &HeartbeatRequest{
-		Version: 1, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, EndpointEpoch: c.endpointEpoch,
+		Version: c.version, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, EndpointEpoch: c.endpointEpoch,
 		RebalanceTimeoutMs: -1, InstanceID: optional(c.instance),
 	}
 	if c.epoch == JoinEpoch {
@@ -47,21 +51,27 @@ func (c *simClient) request() *HeartbeatRequest {
 	return req
 }
 
-// told takes a response. New tasks are only run after apply.
+// told takes a response. New tasks are only run after apply. A client that follows the protocol is told that it is unknown
+// only after it was removed for its silence, and is never fenced.
 func (c *simClient) told(r *HeartbeatResponse) error {
 	if r.Err != nil {
-		switch r.Err.Code {
-		case coordinator.UnknownMemberID, coordinator.FencedMemberEpoch:
-			c.epoch, c.goal, c.running, c.report = JoinEpoch, topology.Assignment{}, topology.Assignment{}, false
+		if r.Err.Code == coordinator.UnknownMemberID && c.removed {
+			c.epoch, c.goal, c.running = JoinEpoch, topology.Assignment{}, topology.Assignment{}
+			c.report, c.removed = false, false
 			return nil
 		}
-		return fmt.Errorf("client %s would die of %v", c.id, r.Err)
+		return fmt.Errorf("client %s would die or lose its tasks: %v", c.id, r.Err)
 	}
 	if r.MemberEpoch < 1 {
 		return fmt.Errorf("client %s was told epoch %d", c.id, r.MemberEpoch)
 	}
 	if (r.Active == nil) != (r.Standby == nil) || (r.Active == nil) != (r.Warmup == nil) || r.Status == nil {
 		return fmt.Errorf("client %s got a mixed response %+v", c.id, r)
+	}
+	for _, s := range r.Status {
+		if c.version < 1 && s.Code == StatusMissingClientTags {
+			return fmt.Errorf("client %s of version 0 is told a status that it does not know", c.id)
+		}
 	}
 	c.epoch, c.endpointEpoch, c.report = r.MemberEpoch, r.EndpointEpoch, false
 	if r.Active != nil {
@@ -82,14 +92,16 @@ func (c *simClient) apply() {
 // simulation is a world with clients. Its methods are the actions of the property test.
 type simulation struct {
 	*world
-	t         *rapid.T
-	clients   []*simClient
-	topology  *topology.Topology
-	late      []*HeartbeatRequest
-	epoch     int32
-	assigned  int32
-	members   map[string]int32
-	instances int
+	t        *rapid.T
+	clients  []*simClient
+	topology *topology.Topology
+	late     []*HeartbeatRequest
+	epoch    int32
+	assigned int32
+	members  map[string]int32
+	// targets are the targets of the assignment epoch.
+	targets      map[string]topology.Assignment
+	incarnations int
 }
 
 func newSimulation(t *rapid.T) *simulation {
@@ -106,7 +118,10 @@ func newSimulation(t *rapid.T) *simulation {
 	s.setTopic("in2", n)
 	s.setTopic("cl", n)
 	for i := range rapid.IntRange(1, 5).Draw(t, "clients") {
-		c := &simClient{id: fmt.Sprintf("m%d", i), process: fmt.Sprintf("p%d", rapid.IntRange(0, 3).Draw(t, "process")), endpointEpoch: -1}
+		c := &simClient{
+			id: fmt.Sprintf("m%d", i), process: fmt.Sprintf("p%d", rapid.IntRange(0, 3).Draw(t, "process")), endpointEpoch: -1,
+			version: rapid.Int16Range(0, 1).Draw(t, "version"),
+		}
 		if rapid.Bool().Draw(t, "static") {
 			c.instance = fmt.Sprintf("i%d", i)
 		}
@@ -138,19 +153,79 @@ func (s *simulation) send(req *HeartbeatRequest) *HeartbeatResponse {
 	if err := Validate(req); err != nil {
 		s.t.Fatalf("a good request is refused: %v", err)
 	}
+	before := s.group().Epoch()
 	d, err := s.heartbeat(req, &coordinator.Client{ID: "c", Host: "/h"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.checkCause(before, &d)
 	if d.Reply.Err != nil && len(d.Records) > 0 {
 		s.t.Fatalf("an error with records: %v", d.Reply.Err)
+	}
+	if d.Reply.Err == nil && req.MemberEpoch >= JoinEpoch {
+		s.checkReady(&d.Reply)
 	}
 	return &d.Reply
 }
 
+// checkCause: the group epoch moves by one, and only with a cause.
+func (s *simulation) checkCause(before int32, d *Decision) {
+	after := s.group().Epoch()
+	caused := d.Cause.Kinds != 0
+	if after != before && (!caused || d.Cause.Epoch != after || before != 0 && after != before+1) || after == before && caused {
+		s.t.Fatalf("epoch %d after %d with the cause %+v", after, before, d.Cause)
+	}
+}
+
+// checkReady: what a heartbeat tells of the topics is what the group's state tells everybody else.
+func (s *simulation) checkReady(r *HeartbeatResponse) {
+	problem := slices.ContainsFunc(r.Status, func(st Status) bool {
+		return st.Code >= StatusMissingSourceTopics && st.Code <= StatusMissingInternalTopics
+	})
+	if state := StateOf(s.group()); (state == StateNotReady) != problem {
+		s.t.Fatalf("the group is %s, a member is told %v", state, r.Status)
+	}
+}
+
 func (s *simulation) beat(c *simClient) {
-	if err := c.told(s.send(c.request())); err != nil {
+	r := s.send(c.request())
+	if r.Err != nil && c.epoch == JoinEpoch && s.mustBeRefused(c, r.Err.Code) {
+		s.stop(c)
+		return
+	}
+	if err := c.told(r); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// mustBeRefused says whether there is no room for a client that joins: its instance id is another one's, or the group is
+// full of others.
+func (s *simulation) mustBeRefused(c *simClient, code coordinator.Code) bool {
+	g := s.group()
+	holder := ""
+	if c.instance != "" {
+		holder, _ = g.Static(c.instance)
+	}
+	switch code {
+	case coordinator.UnreleasedInstanceID:
+		return holder != "" && holder != c.id && g.Member(holder).Current.MemberEpoch != StaticLeaveEpoch
+	case coordinator.GroupMaxSizeReached:
+		return holder == "" && g.Member(c.id) == nil && g.NumMembers() >= int(s.settings.MaxSize)
+	}
+	return false
+}
+
+// repair loses a response; the next one tells the client all that it missed.
+func (s *simulation) repair() {
+	c := s.pick(true)
+	if c.epoch == JoinEpoch || c.removed {
+		return
+	}
+	s.send(c.request())
+	c.report = true
+	s.beat(c)
+	if m := s.group().Member(c.id); m != nil && !c.goal.SameTasks(m.Current.Assigned) {
+		s.t.Fatalf("%s knows %s, but has %s", c.id, showAssignment(c.goal, false), showCurrent(m.Current))
 	}
 }
 
@@ -174,6 +249,12 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 			c.report = true
 		}),
 		"loseRequest": wrap(func() { s.pick(true).report = true }),
+		"repair":      wrap(s.repair),
+		"repeat": wrap(func() {
+			c := s.pick(true)
+			s.send(c.request())
+			s.beat(c)
+		}),
 		"delayRequest": wrap(func() {
 			// Without a report of tasks: replay of an old report is a release that the protocol cannot tell from a new
 			// one, and TCP keeps a client's requests in order.
@@ -189,27 +270,62 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 				s.late = s.late[1:]
 			}
 		}),
-		"leave":   wrap(s.leave),
-		"die":     wrap(func() { s.stop(s.pick(true)) }),
-		"advance": wrap(func() { s.pass(rapid.Int64Range(1, 20000).Draw(s.t, "ms")) }),
+		"leave": wrap(s.leave),
+		"die": wrap(func() {
+			c := s.pick(true)
+			s.stop(c)
+			s.rename(c)
+		}),
+		"dieAndReturn": wrap(func() { s.stop(s.pick(true)) }), // a static member finds its instance id taken until it expires
+		"advance":      wrap(func() { s.pass(rapid.Int64Range(1, 20000).Draw(s.t, "ms")) }),
 		"failover": wrap(func() {
 			s.failover()
 			s.hold = rapid.Bool().Draw(s.t, "hold")
 		}),
-		"release": wrap(func() { s.hold = false }),
-		"topics": wrap(func() {
-			s.setTopic("in", rapid.Int32Range(0, 4).Draw(s.t, "partitions"))
-		}),
-		"topicsChanged": wrap(func() {
-			if s.soft != nil {
-				env := s.env()
-				d := TopicsChanged(s.group(), s.soft, &env)
-				if err := s.stand(&d); err != nil {
-					s.t.Fatal(err)
-				}
-			}
-		}),
-		"standbys": wrap(func() { s.settings.NumStandbyReplicas = rapid.Int32Range(0, 2).Draw(s.t, "standbys") }),
+		"release":       wrap(func() { s.hold = false }),
+		"topics":        wrap(s.changeTopics),
+		"topicsChanged": wrap(s.lookAtTopics),
+		"settings":      wrap(s.changeSettings),
+	}
+}
+
+func (s *simulation) changeTopics() {
+	name := rapid.SampledFrom([]string{"in", "in", "in2", "cl"}).Draw(s.t, "topic")
+	s.setTopic(name, rapid.Int32Range(0, 4).Draw(s.t, "partitions"))
+}
+
+func (s *simulation) lookAtTopics() {
+	if s.soft == nil {
+		return
+	}
+	env := s.env()
+	before := s.group().Epoch()
+	d := TopicsChanged(s.group(), s.soft, &env)
+	if err := s.stand(&d); err != nil {
+		s.t.Fatal(err)
+	}
+	s.checkCause(before, &d)
+}
+
+func (s *simulation) changeSettings() {
+	switch rapid.IntRange(0, 6).Draw(s.t, "setting") {
+	case 0:
+		s.settings.NumStandbyReplicas = rapid.Int32Range(0, 2).Draw(s.t, "standbys")
+	case 1:
+		s.settings.RackAwareTags = rapid.SampledFrom([][]string{nil, {"zone"}}).Draw(s.t, "tags")
+	case 2:
+		s.settings.AssignmentIntervalMs = rapid.SampledFrom([]int32{0, 1000, 15000}).Draw(s.t, "interval")
+	case 3:
+		s.settings.InitialRebalanceDelayMs = rapid.SampledFrom([]int32{0, 3000}).Draw(s.t, "delay")
+	case 4:
+		s.settings.SessionTimeoutMs = rapid.SampledFrom([]int32{45000, 60000}).Draw(s.t, "session")
+	case 5:
+		s.settings.MaxSize = rapid.SampledFrom([]int32{2, 1 << 30}).Draw(s.t, "max")
+	case 6:
+		s.assign = assignor.Sticky()
+		if rapid.Bool().Draw(s.t, "broken") {
+			s.assign = hostile(func(assignor.Spec) (assignor.Assignment, error) { return nil, errors.New("broken") })
+		}
 	}
 }
 
@@ -220,29 +336,47 @@ func (s *simulation) leave() {
 		return
 	}
 	req.MemberEpoch = LeaveEpoch
-	if c.instance != "" && rapid.Bool().Draw(s.t, "temporary") {
+	temporary := c.instance != "" && rapid.Bool().Draw(s.t, "temporary")
+	if temporary {
 		req.MemberEpoch = StaticLeaveEpoch
 	}
 	s.send(req)
+	if rapid.Bool().Draw(s.t, "repeated") {
+		s.late = append(s.late, req)
+	}
 	s.stop(c)
+	if temporary && rapid.Bool().Draw(s.t, "stateless") {
+		s.incarnations++
+		c.process = fmt.Sprintf("%s-%d", c.process[:2], s.incarnations) // a start without a disk is a new process
+	}
 }
 
-// stop ends a client; the next start is a new client with a new member id.
+// stop ends a client; the next start is a new client with a new member id, and the same instance id.
 func (s *simulation) stop(c *simClient) {
 	c.incarnation++
 	*c = simClient{
 		id: fmt.Sprintf("%s.%d", c.id[:2], c.incarnation), process: c.process, instance: c.instance, endpoint: c.endpoint,
-		incarnation: c.incarnation, endpointEpoch: -1,
+		version: c.version, incarnation: c.incarnation, endpointEpoch: -1,
 	}
+}
+
+// rename gives a client another instance id.
+func (s *simulation) rename(c *simClient) {
 	if c.instance != "" {
-		// A static member that died still holds its instance id; an operator takes another one.
-		s.instances++
-		c.instance = fmt.Sprintf("%s-%d", c.instance[:2], s.instances)
+		s.incarnations++
+		c.instance = fmt.Sprintf("%s-%d", c.instance[:2], s.incarnations)
 	}
 }
 
 func (s *simulation) pass(ms int64) {
-	err := s.advance(ms, func(_ string, d *Decision) {})
+	epoch := s.group().Epoch()
+	err := s.advance(ms, func(_ string, d *Decision) {
+		s.checkCause(epoch, d)
+		epoch = s.group().Epoch()
+		for _, c := range s.clients {
+			c.removed = c.removed || d.Soft.Removed == c.id
+		}
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -257,6 +391,7 @@ func (s *simulation) check() {
 	if g.Epoch() < s.epoch || g.AssignmentEpoch() < s.assigned || g.AssignmentEpoch() > g.Epoch() {
 		s.t.Fatalf("epochs went back or apart: %d/%d after %d/%d", g.Epoch(), g.AssignmentEpoch(), s.epoch, s.assigned)
 	}
+	s.checkTargets(g.AssignmentEpoch() == s.assigned)
 	s.epoch, s.assigned = g.Epoch(), g.AssignmentEpoch()
 	active := map[topology.Task]string{}
 	copies := map[processTask]string{}
@@ -281,6 +416,18 @@ func (s *simulation) check() {
 			}
 		}
 	}
+}
+
+// checkTargets: a target moves with the assignment epoch only.
+func (s *simulation) checkTargets(same bool) {
+	targets := map[string]topology.Assignment{}
+	for m := range s.group().Members() {
+		targets[m.ID] = targetOf(m).Assignment
+		if old, known := s.targets[m.ID]; same && known && !old.SameTasks(targets[m.ID]) {
+			s.t.Fatalf("the target of %s changed within assignment epoch %d", m.ID, s.assigned)
+		}
+	}
+	s.targets = targets
 }
 
 func (s *simulation) checkCopies(id, process string, c *record.CurrentAssignment, active map[topology.Task]string, copies map[processTask]string) {
@@ -311,15 +458,19 @@ func (s *simulation) checkCopies(id, process string, c *record.CurrentAssignment
 // settle lets the faults end and the clients go on until the group is Stable.
 func (s *simulation) settle() {
 	s.hold, s.late = false, nil
-	n := s.topics["in2"].Partitions
+	s.assign = assignor.Sticky()
+	s.settings.MaxSize, s.settings.RackAwareTags = 1<<30, nil
+	n := max(1, s.topics["in2"].Partitions)
+	s.setTopic("in2", n)
+	s.setTopic("cl", n)
 	if _, ok := s.topics["in"]; !ok {
 		s.setTopic("in", n)
 	}
-	alive := slices.ContainsFunc(s.clients, func(c *simClient) bool { return c.alive })
 	s.round()
 	s.pass(int64(s.settings.SessionTimeoutMs) - 1000) // who died expires in the next round
 	s.round()
 	s.pass(5000)
+	alive := slices.ContainsFunc(s.clients, func(c *simClient) bool { return c.alive })
 	rounds := 0
 	for ; rounds < quietRounds && alive && !s.settled(); rounds++ {
 		s.pass(int64(s.settings.HeartbeatIntervalMs))
@@ -328,6 +479,10 @@ func (s *simulation) settle() {
 	}
 	if alive && !s.settled() {
 		s.t.Fatalf("not settled after %d rounds: %s", rounds, StateOf(s.group()))
+	}
+	for range maxRepeats { // what a late request was told is told to the client, too
+		s.pass(int64(s.settings.HeartbeatIntervalMs))
+		s.round()
 	}
 	for _, c := range s.clients {
 		if c.alive {

@@ -146,7 +146,10 @@ func (s *script) set(args map[string]string) error {
 		case "max":
 			s.settings.MaxSize = int32(n)
 		case "tags":
-			s.settings.RackAwareTags = strings.Split(v, ",")
+			s.settings.RackAwareTags = nil
+			if v != "" {
+				s.settings.RackAwareTags = strings.Split(v, ",")
+			}
 		case "hold":
 			s.hold = v == "true"
 		default:

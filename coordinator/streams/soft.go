@@ -53,10 +53,11 @@ type SoftMember struct {
 	TaskOffsets, TaskEndOffsets []TaskOffset
 
 	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover loses
-	// it; members report their tasks then.
-	toldAt int64
-	seen   *fsm.Member
-	seenIn uint64
+	// it; members report their tasks then. repeats counts how often the same was told again since.
+	toldAt  int64
+	repeats int
+	seen    *fsm.Member
+	seenIn  uint64
 }
 
 // ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
@@ -103,6 +104,7 @@ type SoftChange struct {
 	endpointsOf    *topology.Configured
 	entry          *SoftMember
 	told           int64 // sets (> 0) or clears (< 0) toldAt
+	repeated       bool  // what was told is the same again
 	seen           *fsm.Member
 	seenGroup      *fsm.Group
 }
@@ -130,7 +132,8 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 	}
 	for m := range g.Members() {
 		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}
-		if c := currentOf(m); c.State == record.MemberUnrevokedTasks {
+		// Who left for a while has nothing to revoke any more, whatever its state was.
+		if c := currentOf(m); c.State == record.MemberUnrevokedTasks && c.MemberEpoch != StaticLeaveEpoch {
 			sm.RebalanceDeadline = env.Now + int64(metaOf(m).RebalanceTimeoutMs)
 			sm.RebalanceEpoch = c.MemberEpoch
 		}
@@ -214,7 +217,13 @@ func (s *Soft) applyMember(c *SoftChange) {
 		}
 		m.seen, m.seenIn = c.seen, s.generation
 	}
-	m.toldAt = timer(m.toldAt, c.told)
+	if c.told != 0 {
+		m.toldAt = timer(m.toldAt, c.told)
+		m.repeats++
+		if !c.repeated {
+			m.repeats = 0
+		}
+	}
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
 	}

@@ -71,6 +71,10 @@ func (h *heartbeat) replace(d *Decision, old *fsm.Member) {
 	c.MemberEpoch, c.PreviousEpoch = 0, 0
 	h.current = &c
 	h.causes |= CauseStaticReplacement
+	if old.ID != h.memberID && h.group.Member(h.memberID) != nil {
+		// Another member gives its own place up for this one: its tasks are to be dealt anew.
+		h.causes |= CauseMemberChanged
+	}
 	d.Records = append(d.Records, memberTombstones(h.groupID, old.ID)...)
 	d.Records = append(d.Records,
 		record.Record{Key: h.memberKey(record.TypeMemberMetadata), Value: h.oldMeta},

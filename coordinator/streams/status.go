@@ -23,9 +23,13 @@ func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 	acknowledged := h.reported() && h.req.Active.SameTasks(next.Assigned.Active) &&
 		h.req.Standby.SameTasks(next.Assigned.Standby) && h.req.Warmup.SameTasks(next.Assigned.Warmup)
 	tell := h.tellTasks(next, acknowledged)
+	again := !tell && h.repeatsTasks()
+	tell = tell || again
 	switch {
+	case again && h.entry.repeats+1 >= maxRepeats:
+		d.Soft.told = -1
 	case tell && !acknowledged:
-		d.Soft.told = h.env.Now
+		d.Soft.told, d.Soft.repeated = h.env.Now, again
 	case acknowledged && h.entry != nil && h.entry.toldAt != 0:
 		d.Soft.told = -1
 	}
@@ -36,20 +40,27 @@ func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 	h.endpoints(d, next)
 }
 
-// tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them.
-// It has not while it reports others, or comes with the epoch before (a response was lost; Kafka would never repeat
-// it), or has not acknowledged them within a heartbeat interval: a request that came late, over a connection that the
-// client gave up, may have changed them without the client's knowledge.
+// tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them. It has
+// not while it reports others, or comes with the epoch before: a response was lost, and Kafka would never repeat it.
 func (h *heartbeat) tellTasks(next *record.CurrentAssignment, acknowledged bool) bool {
 	switch {
 	case h.joining() || h.req.MemberEpoch != h.current.MemberEpoch:
 		return true
 	case next != h.current && !next.Assigned.Equal(h.current.Assigned):
 		return true
-	case h.reported():
-		return !acknowledged
 	}
-	return h.entry != nil && h.entry.toldAt != 0 && h.env.Now-h.entry.toldAt >= int64(h.env.Settings.HeartbeatIntervalMs)
+	return h.reported() && !acknowledged
+}
+
+// maxRepeats bounds how often the same tasks are told to a member that answers without a report: clients do not report
+// what they have already. It is more than the requests of a member that may be on the way.
+const maxRepeats = 3
+
+// repeatsTasks says that the member has not acknowledged its tasks within a heartbeat interval: a request that came late,
+// over a connection that the client gave up, may have changed them without the client's knowledge.
+func (h *heartbeat) repeatsTasks() bool {
+	return !h.joining() && !h.reported() && h.req.MemberEpoch == h.current.MemberEpoch &&
+		h.entry != nil && h.entry.toldAt != 0 && h.env.Now-h.entry.toldAt >= int64(h.env.Settings.HeartbeatIntervalMs)
 }
 
 // status lists the group's conditions in Kafka's order.

@@ -33,7 +33,11 @@ func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assign
 		return epoch, goal, nil
 	}
 	if due := assignmentDue(h.group, h.soft, &h.env); h.env.Now < due {
-		h.delay(d, due, delayedByInterval, &goal)
+		why := delayedByInterval
+		if h.soft != nil && h.env.Now < h.soft.failedUntil {
+			why = delayedByFailure
+		}
+		h.delay(d, due, why, &goal)
 		return epoch, goal, nil
 	}
 	goals, failure := h.compute(d)
