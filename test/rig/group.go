@@ -3,6 +3,7 @@ package rig
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -113,7 +114,11 @@ type Probe struct {
 	Group     string
 	Member    string
 	Topic     string // the source topic of its one subtopology
+	Instance  *string
 	Epoch     int32
+
+	// Joining, when set, changes the request of a join: another topology, tags, an endpoint.
+	Joining func(*kmsg.StreamsGroupHeartbeatRequest)
 
 	conn   *Conn
 	tasks  [3][]kmsg.TaskIDs
@@ -129,6 +134,7 @@ func NewProbe(bootstrap, group, topic string) *Probe {
 func (p *Probe) request() *kmsg.StreamsGroupHeartbeatRequest {
 	r := kmsg.NewPtrStreamsGroupHeartbeatRequest()
 	r.Group, r.MemberID, r.MemberEpoch, r.EndpointInformationEpoch = p.Group, p.Member, p.Epoch, -1
+	r.InstanceID = p.Instance
 	if p.Epoch == 0 {
 		r.RebalanceTimeoutMillis = 60_000
 		r.ProcessID = kmsg.StringPtr(p.Member)
@@ -141,6 +147,9 @@ func (p *Probe) request() *kmsg.StreamsGroupHeartbeatRequest {
 	}
 	if p.ack || p.Epoch == 0 {
 		r.ActiveTasks, r.StandbyTasks, r.WarmupTasks = notNil(p.tasks[0]), notNil(p.tasks[1]), notNil(p.tasks[2])
+	}
+	if p.Epoch == 0 && p.Joining != nil {
+		p.Joining(r)
 	}
 	return r
 }
@@ -221,7 +230,40 @@ func (p *Probe) Settle(within time.Duration) error {
 	return fmt.Errorf("probe %s did not settle: epoch %d, last error %w", p.Group, p.Epoch, err)
 }
 
-// Leave leaves the group.
+// Settled says whether the member has acknowledged its tasks, and owns what it was last told.
+func (p *Probe) Settled() bool { return p.Epoch > 0 && !p.ack }
+
+// Commit commits offsets as a member that has the right to do so.
+func (p *Probe) Commit(topic string, offsets map[int32]int64) error {
+	if err := p.connect(5 * time.Second); err != nil {
+		return err
+	}
+	r := kmsg.NewPtrOffsetCommitRequest()
+	r.Group, r.MemberID, r.Generation, r.InstanceID = p.Group, p.Member, p.Epoch, p.Instance
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic = topic
+	for _, n := range slices.Sorted(maps.Keys(offsets)) {
+		part := kmsg.NewOffsetCommitRequestTopicPartition()
+		part.Partition, part.Offset, part.Metadata = n, offsets[n], kmsg.StringPtr("")
+		t.Partitions = append(t.Partitions, part)
+	}
+	r.Topics = append(r.Topics, t)
+	r.SetVersion(9) // the last that names topics instead of ids
+	resp, err := p.conn.roundTrip(r, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	for _, t := range resp.(*kmsg.OffsetCommitResponse).Topics {
+		for _, part := range t.Partitions {
+			if part.ErrorCode != 0 {
+				return fmt.Errorf("commit of %s-%d: %w", t.Topic, part.Partition, Code(part.ErrorCode))
+			}
+		}
+	}
+	return nil
+}
+
+// Leave leaves the group; a static member for good.
 func (p *Probe) Leave() error {
 	p.Epoch, p.ack = -1, false
 	err := p.Beat(5 * time.Second)

@@ -23,8 +23,9 @@ type Proc struct {
 	Log  string
 
 	cmd  *exec.Cmd
-	done chan struct{} // closed once the process is gone
-	err  error         // of Wait; read after done
+	in   io.WriteCloser // stdin, nil unless asked for
+	done chan struct{}  // closed once the process is gone
+	err  error          // of Wait; read after done
 }
 
 var running struct {
@@ -38,6 +39,7 @@ type command struct {
 	log   string
 	argv  []string
 	env   []string // added to ours
+	stdin bool     // its stdin is Proc.in, else it has none
 	lines func(line []byte)
 }
 
@@ -68,6 +70,11 @@ func start(c command) (*Proc, error) {
 	p.cmd.Env = append(os.Environ(), c.env...)
 	p.cmd.SysProcAttr = childAttr()
 	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if c.stdin {
+		if p.in, err = p.cmd.StdinPipe(); err != nil {
+			return nil, err
+		}
+	}
 	var stdout io.ReadCloser
 	if c.lines != nil {
 		p.cmd.Stdout = nil
