@@ -226,6 +226,9 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 // Bootstrap is what clients set as bootstrap.servers.
 func (c *Cluster) Bootstrap() string { return strings.Join(c.bootstrap, ",") }
 
+// Nodes are the running nodes; node i has the id i.
+func (c *Cluster) Nodes() []*server.Node { return c.nodes }
+
 // Stop stops the nodes one after another, then the embedded Kafka.
 func (c *Cluster) Stop(ctx context.Context) error {
 	var errs []error

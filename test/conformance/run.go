@@ -1,0 +1,216 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Options say where and how scenarios run.
+type Options struct {
+	// Bootstrap is HOST:PORT of the server under test.
+	Bootstrap string
+	// TopicsBootstrap is where topics are created and listed; Bootstrap when empty.
+	TopicsBootstrap string
+	// Propagation is an extra wait after the coordinator has seen a change of topics or configs.
+	Propagation time.Duration
+	// Patience is how long to retry while the server is unreachable or the coordinator is loading.
+	Patience time.Duration
+	// BeforeStep is called before each step (counted from 1); what it returns is called after the step. An error ends the
+	// scenario. Nil: nothing is called.
+	BeforeStep func(s *Scenario, nr int) (after func(), err error)
+}
+
+// Answers are what a server answered to the steps of a scenario.
+type Answers struct {
+	Scenario string   `yaml:"scenario"`
+	Steps    []Answer `yaml:"steps"`
+}
+
+// Answer is what a server answered to one step.
+type Answer struct {
+	N    int    `yaml:"nr"`
+	Step string `yaml:"step"`
+	Out  any    `yaml:"out"`
+}
+
+// Failure is why a step could not be done, "" when it was.
+func (a Answer) Failure() string {
+	if o, ok := a.Out.(obj); ok && o[failed] != nil {
+		return fmt.Sprint(o[failed])
+	}
+	return ""
+}
+
+// failed is the key of an answer that tells why there is none.
+const failed = "oracle_error"
+
+// Ping returns nil when the server answers.
+func Ping(o Options) error {
+	c := newClient(o)
+	defer c.close()
+	if _, err := c.metadata(o.Bootstrap, []string{}); err != nil {
+		return fmt.Errorf("no answer from %s: %w", o.Bootstrap, err)
+	}
+	return nil
+}
+
+// Run plays a scenario. It always gives an answer for each step.
+func Run(s *Scenario, o Options) *Answers {
+	r := &runner{s: s, o: o, c: newClient(o), members: map[string]*member{}}
+	defer r.c.close()
+	g := &Answers{Scenario: s.Name}
+	for i, st := range s.steps {
+		var out any = obj{failed: "not run, see the step before"}
+		if !r.lost {
+			out = r.step(i+1, st)
+		}
+		g.Steps = append(g.Steps, Answer{N: i + 1, Step: st.title(s.id), Out: r.hide(out)})
+	}
+	return g
+}
+
+// member is what a well-behaved client remembers.
+type member struct {
+	alias, id     string
+	epoch         int32
+	instance      *string
+	process       string
+	rack          *string
+	endpoint      *string
+	tags          obj
+	rebalance     int32
+	endpointEpoch int32
+	active        []kmsg.TaskIDs
+	standby       []kmsg.TaskIDs
+	warmup        []kmsg.TaskIDs
+	topology      string
+	generation    int32 // classic members
+	joinedClassic bool
+}
+
+type runner struct {
+	s       *Scenario
+	o       Options
+	c       *client
+	members map[string]*member
+	lost    bool // the server is gone
+	probes  int
+}
+
+type operation func(r *runner, arg any) any
+
+var ops map[string]operation
+
+func init() {
+	ops = map[string]operation{
+		"join":               heartbeatOp(beatJoin),
+		"heartbeat":          heartbeatOp(beatRegular),
+		"leave":              heartbeatOp(beatLeave),
+		"static_leave":       heartbeatOp(beatStaticLeave),
+		"settle":             settle,
+		"heartbeat_until":    heartbeatUntil,
+		"forget":             forget,
+		"sleep":              func(r *runner, a any) any { time.Sleep(time.Duration(num(a)) * time.Millisecond); return nil },
+		"create_topic":       createTopic,
+		"delete_topic":       deleteTopic,
+		"grow_topic":         growTopic,
+		"topics":             topics,
+		"await_topics":       awaitTopics,
+		"set_group_config":   setGroupConfig,
+		"describe_configs":   describeConfigs,
+		"describe":           describe,
+		"await_state":        awaitState,
+		"list_groups":        listGroups,
+		"delete_group":       deleteGroup,
+		"offset_commit":      offsetCommit,
+		"offset_fetch":       offsetFetch,
+		"offset_delete":      offsetDelete,
+		"consumer_heartbeat": consumerHeartbeat,
+		"consumer_describe":  consumerDescribe,
+		"classic_join":       classicJoin,
+		"classic_heartbeat":  classicHeartbeat,
+		"classic_leave":      classicLeave,
+		"classic_describe":   classicDescribe,
+		"find_coordinator":   findCoordinator,
+		"api_versions":       apiVersions,
+	}
+}
+
+func (r *runner) step(nr int, st step) (out any) {
+	if r.o.BeforeStep != nil {
+		after, err := r.o.BeforeStep(r.s, nr)
+		if err != nil {
+			r.lost = true
+			return obj{failed: err.Error()}
+		}
+		defer after()
+	}
+	defer func() {
+		if e := recover(); e != nil {
+			_, r.lost = e.(transportError)
+			out = obj{failed: fmt.Sprint(e)}
+		}
+	}()
+	return ops[st.op](r, st.arg)
+}
+
+// hide turns the real group and topic names back into $s.
+func (r *runner) hide(v any) any {
+	switch x := v.(type) {
+	case string:
+		return strings.ReplaceAll(x, r.s.id, "$s")
+	case obj:
+		o := obj{}
+		for k, e := range x {
+			o[r.hide(k).(string)] = r.hide(e)
+		}
+		return o
+	case []any:
+		l := []any{}
+		for _, e := range x {
+			l = append(l, r.hide(e))
+		}
+		return l
+	case []string:
+		l := []any{}
+		for _, e := range x {
+			l = append(l, r.hide(e))
+		}
+		return l
+	}
+	return v
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (r *runner) member(alias string) *member {
+	m := r.members[alias]
+	if m == nil {
+		d := fields(r.s.Members[alias])
+		m = &member{
+			alias: alias, id: d.str("id", alias), process: d.str("process", alias+"-process"),
+			instance: d.strp("instance"), rack: d.strp("rack"), endpoint: d.strp("user_endpoint"),
+			rebalance: int32(d.num("rebalance_timeout_ms", 300000)), topology: d.str("topology", "t"),
+		}
+		if t := asObj(d["tags"]); t != nil {
+			m.tags = t
+		}
+		r.members[alias] = m
+	}
+	return m
+}
+
+// forget makes the next join or settle treat the members as new clients.
+func forget(r *runner, arg any) any {
+	for _, n := range strs(arg) {
+		delete(r.members, n)
+	}
+	return nil
+}
