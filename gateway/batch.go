@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
@@ -36,7 +38,7 @@ func (c *conn) batch(h protocol.Header, body, frame []byte) error {
 	}
 	if len(p.own) == 0 && len(p.refused) == 0 && len(p.foreign) == 1 {
 		for broker, groups := range p.foreign {
-			return c.forward(broker, h, frame, forgetsWhenMoved(groups...))
+			return c.forward(broker, h, frame, c.passedOn(h, body, groups...))
 		}
 	}
 	m := newMerger(h, ids)
@@ -61,7 +63,13 @@ func (c *conn) batch(h protocol.Header, body, frame []byte) error {
 			return err
 		}
 	}
-	c.reply(h, m.merged())
+	resp := m.merged()
+	if h.Key == protocol.KeyStreamsGroupDescribe {
+		if req, err := protocol.DecodeStreamsDescribe(h.Version, body); err == nil && req.AuthorizedOperations {
+			c.addOperations(resp.(*kmsg.StreamsGroupDescribeResponse))
+		}
+	}
+	c.reply(h, resp)
 	return nil
 }
 
@@ -156,7 +164,7 @@ func (c *conn) answerForeign(m *merger, h protocol.Header, body []byte, broker i
 	if err != nil {
 		return err
 	}
-	if answer, err = forgetsWhenMoved(groups...)(c, h, answer); err != nil {
+	if answer, err = c.passedOn(h, part, groups...)(c, h, answer); err != nil {
 		return err
 	}
 	return m.add(answer)

@@ -59,19 +59,6 @@ type Config struct {
 	holdVersions, freshVersions, viewPatience, topicPatience time.Duration // for tests; see the constants
 }
 
-// Quirks repair answers of an upstream that Kafka's own clients cannot take.
-type Quirks struct {
-	// NullTopicConfigs: CreateTopics answers null or unsourced configs; clients get an empty list.
-	NullTopicConfigs bool
-	// NoDescribeTopicPartitions hides API 75.
-	NoDescribeTopicPartitions bool
-	// NoTelemetry hides APIs 71 and 72.
-	NoTelemetry bool
-}
-
-// KfakeQuirks are the repairs that kfake needs.
-var KfakeQuirks = Quirks{NullTopicConfigs: true, NoDescribeTopicPartitions: true, NoTelemetry: true}
-
 // Gateway serves the clients of one node.
 type Gateway struct {
 	cfg     Config

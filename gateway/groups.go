@@ -155,7 +155,7 @@ func (c *conn) toCoordinator(group string, h protocol.Header, body, frame []byte
 	case refusal != nil:
 		return c.replyError(h, body, refusal)
 	}
-	return c.forward(broker, h, frame, forgetsWhenMoved(strings.Clone(group)))
+	return c.forward(broker, h, frame, c.passedOn(h, body, strings.Clone(group)))
 }
 
 // reachCoordinator finds the upstream broker that coordinates a group and connects to it. A coordinator port lists

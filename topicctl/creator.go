@@ -79,10 +79,18 @@ func NewCreator(cfg CreatorConfig) *Creator {
 	cfg.Keep = orDefault(cfg.Keep, 10*time.Minute)
 	cfg.MaxBatch = orDefault(cfg.MaxBatch, 100)
 	cfg.MaxTopics = orDefault(cfg.MaxTopics, 10_000)
-	return &Creator{
+	c := &Creator{
 		cfg: cfg, wake: make(chan struct{}, 1),
 		topics: map[string]*want{}, groups: map[string]*groupWants{},
 	}
+	if cfg.Watcher != nil {
+		cfg.Watcher.OnChange(func(_, image *Image) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.fulfil(image)
+		})
+	}
+	return c
 }
 
 // Create says which internal topics group lacks now: the whole list, which replaces what it asked for before. It does
@@ -176,6 +184,26 @@ func (c *Creator) release(g *groupWants) {
 	}
 }
 
+// fulfil forgets the topics that exist. One that is deleted afterwards is made again at once when a group asks for it, and
+// only then: whoever deletes a group with its internal topics must not get them back. The lock is held.
+func (c *Creator) fulfil(image *Image) {
+	exists := func(name string) bool {
+		_, ok := image.Topic(name)
+		return ok
+	}
+	for id, g := range c.groups {
+		if g.topics = slices.DeleteFunc(g.topics, exists); len(g.topics) == 0 {
+			delete(c.groups, id)
+		}
+	}
+	for name := range c.topics {
+		if exists(name) {
+			delete(c.topics, name)
+			c.full = false
+		}
+	}
+}
+
 // noteFull logs once that a topic was dropped. The lock is held.
 func (c *Creator) noteFull() {
 	if !c.full {
@@ -221,18 +249,14 @@ func (c *Creator) take() ([]topology.InternalTopic, time.Duration) {
 			delete(c.groups, name)
 		}
 	}
-	image := emptyImage
 	if c.cfg.Watcher != nil {
-		image = c.cfg.Watcher.Image()
+		c.fulfil(c.cfg.Watcher.Image())
 	}
 	var due []*want
 	wait := c.cfg.Keep
 	for _, w := range c.topics {
 		if d := w.due.Sub(now); d > 0 {
 			wait = min(wait, d)
-		} else if _, exists := image.Topic(w.topic.Name); exists {
-			w.failures, w.err, w.due = 0, "", now.Add(c.cfg.Settle)
-			wait = min(wait, c.cfg.Settle)
 		} else {
 			due = append(due, w)
 		}

@@ -44,6 +44,30 @@ func TestCreatorCreatesOnceAndRefreshes(t *testing.T) {
 	})
 }
 
+// A topic that is deleted again comes back at once where a group asks for it, and not by itself.
+func TestCreatorMakesADeletedTopicAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		w, c := start(t, f)
+		missing := func() bool {
+			_, there := w.Image().Topic("a")
+			return !there
+		}
+		for range 2 {
+			c.Create("g", wanted("a", "b"))
+			time.Sleep(time.Second)
+			if missing() {
+				t.Fatal("not created within a second")
+			}
+			f.set(func() { delete(f.topics, "a") })
+			time.Sleep(time.Minute)
+			if !missing() {
+				t.Fatal("created although no group asked")
+			}
+		}
+	})
+}
+
 // However often heartbeats ask, a failing topic is tried at a pace that slows down, and others are not held up.
 func TestCreatorCannotStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

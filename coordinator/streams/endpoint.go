@@ -11,7 +11,9 @@ import (
 // noEndpoints is the list of a group without endpoints: present, empty.
 var noEndpoints = []EndpointPartitions{}
 
-// endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet.
+// endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet. The join
+// that creates a group is told the epoch 0 even when it brings an endpoint, as in Kafka, but has its list compared with
+// the epoch that the endpoint makes.
 func (h *heartbeat) endpoints(d *Decision, next *record.CurrentAssignment) {
 	var epoch int32
 	if h.soft != nil {
@@ -22,7 +24,11 @@ func (h *heartbeat) endpoints(d *Decision, next *record.CurrentAssignment) {
 		}
 	}
 	d.Reply.EndpointEpoch = epoch
-	if epoch == h.req.EndpointEpoch {
+	seen := epoch
+	if h.soft == nil && h.meta.UserEndpoint != nil {
+		seen++
+	}
+	if seen == h.req.EndpointEpoch {
 		return
 	}
 	if h.soft != nil && h.soft.endpoints != nil && h.soft.endpointsEpoch == epoch && h.soft.endpointsOf == h.topics.Configured {

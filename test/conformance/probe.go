@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -45,13 +46,43 @@ func (r *runner) probeJoin(group, topic string) *kmsg.StreamsGroupHeartbeatRespo
 	return resp
 }
 
-// probeTopic waits until the coordinator sees the topic with that many partitions; -1: any number, 0: not at all.
+// probeGroup names a fresh probe group that has the same String.hashCode as the group, and so the same coordinator wherever
+// groups are placed by their hash: what one node has seen another one need not have.
+func (r *runner) probeGroup(group string) string {
+	r.probes++
+	const base, digits, first = 31, 7, 'A' // 31^7 > 2^32: seven digits reach every hash
+	id := []rune(fmt.Sprintf("probe-%s-%d-", r.s.id, r.probes))
+	rest := javaHash([]rune(group)) - javaHash(append(id, []rune(strings.Repeat(string(rune(first)), digits))...))
+	suffix := make([]rune, digits)
+	for i := digits - 1; i >= 0; i-- {
+		suffix[i] = first + rune(rest%base)
+		rest /= base
+	}
+	return string(append(id, suffix...))
+}
+
+// javaHash is Java's String.hashCode of a string within the basic multilingual plane.
+func javaHash(s []rune) (h uint32) {
+	for _, c := range s {
+		h = 31*h + uint32(c)
+	}
+	return h
+}
+
+// probeTopic waits until the coordinators of all the scenario's groups see the topic with that many partitions; -1: any
+// number, 0: not at all.
 func (r *runner) probeTopic(topic string, parts int) {
+	for _, group := range r.s.groups {
+		r.probeTopicAt(group, topic, parts)
+	}
+	time.Sleep(r.o.Propagation)
+}
+
+func (r *runner) probeTopicAt(group, topic string, parts int) {
 	for deadline := time.Now().Add(probeLimit); time.Now().Before(deadline); time.Sleep(30 * time.Millisecond) {
-		r.probes++
-		resp := r.probeJoin(fmt.Sprintf("probe-%s-%d", r.s.id, r.probes), topic)
+		resp := r.probeJoin(r.probeGroup(group), topic)
 		if resp == nil {
-			break
+			return
 		}
 		missing, tasks := false, 0
 		for _, s := range resp.Status {
@@ -61,16 +92,21 @@ func (r *runner) probeTopic(topic string, parts int) {
 			tasks += len(t.Partitions)
 		}
 		if parts == 0 && missing || parts < 0 && !missing || parts > 0 && tasks == parts {
-			break
+			return
 		}
+	}
+}
+
+// probeConfig waits until a config set after the one in question has taken effect at the coordinators of all the
+// scenario's groups.
+func (r *runner) probeConfig() {
+	for _, group := range r.s.groups {
+		r.probeConfigAt(r.probeGroup(group))
 	}
 	time.Sleep(r.o.Propagation)
 }
 
-// probeConfig waits until a config set after the one in question has taken effect.
-func (r *runner) probeConfig() {
-	r.probes++
-	group := fmt.Sprintf("probe-%s-%d", r.s.id, r.probes)
+func (r *runner) probeConfigAt(group string) {
 	want := int32(5000 + r.probes)
 	alter := func(op kmsg.IncrementalAlterConfigOp, v *string) bool {
 		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
@@ -97,5 +133,4 @@ func (r *runner) probeConfig() {
 		}
 		alter(kmsg.IncrementalAlterConfigOpDelete, nil)
 	}
-	time.Sleep(r.o.Propagation)
 }

@@ -21,7 +21,7 @@ func (r *runner) waitTopic(name string, parts int, exists bool) {
 				}
 			}
 		}
-		if exists && ready && (n == parts || parts < 0 && n > 0) || !exists && n < 0 {
+		if exists && ready && n > 0 && (n == parts || parts < 0) || !exists && n < 0 {
 			break
 		}
 		if time.Now().After(deadline) {
