@@ -4,71 +4,36 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/coordd/coordd/loglimit"
 )
 
 // limitedLog lets a warning or error with the same message through at most once a second and says how many were left
 // out. The loggers of all groups share the count, since what goes wrong for one goes wrong for all.
-//
-// Messages are few and constant; what varies is in the arguments. So the memory is bounded.
+// Messages are few and constant; what varies is in the arguments.
 type limitedLog struct {
 	hclog.Logger
 	lines *lines
 }
 
-type lines struct {
-	mu   sync.Mutex
-	seen map[string]*line
-}
-
-type line struct {
-	next    time.Time
-	skipped int
-}
-
-// maxLines bounds the messages that are told apart.
-const maxLines = 1024
+type lines = loglimit.Limit[string]
 
 func newLimitedLog(l hclog.Logger, shared *lines) *limitedLog { return &limitedLog{l, shared} }
-
-func newLines() *lines { return &lines{seen: map[string]*line{}} }
 
 func (l *limitedLog) limited(level hclog.Level, msg string, args []any) {
 	if level == hclog.Debug && !l.IsDebug() {
 		return
 	}
-	if skipped, ok := l.lines.pass(msg); ok {
+	if skipped, ok := l.lines.Pass(msg); ok {
 		if skipped > 0 {
 			args = append(args[:len(args):len(args)], "left-out", skipped)
 		}
 		l.Log(level, msg, args...)
 	}
-}
-
-func (s *lines) pass(msg string) (skipped int, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	e := s.seen[msg]
-	if e == nil {
-		if len(s.seen) >= maxLines {
-			clear(s.seen)
-		}
-		e = &line{}
-		s.seen[msg] = e
-	}
-	if now.Before(e.next) {
-		e.skipped++
-		return 0, false
-	}
-	skipped, e.skipped = e.skipped, 0
-	e.next = now.Add(time.Second)
-	return skipped, true
 }
 
 // Warn logs a warning.

@@ -62,7 +62,7 @@ func newMux(ln net.Listener, dial func(context.Context, string) (net.Conn, error
 		dropped = func(string) {}
 	}
 	return &mux{
-		ln: ln, dial: dial, log: newLimitedLog(log, newLines()), handshake: handshake, dropped: dropped,
+		ln: ln, dial: dial, log: newLimitedLog(log, &lines{}), handshake: handshake, dropped: dropped,
 		listeners: map[route]*muxListener{},
 		served:    map[route]bool{},
 		conns:     map[*muxConn]struct{}{},

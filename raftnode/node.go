@@ -57,7 +57,7 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: c, stopping: make(chan struct{}), supervised: make(chan struct{}),
-		lines: newLines(), reach: map[int32]*reach{},
+		lines: &lines{}, reach: map[int32]*reach{},
 		barrier: func(r *raft.Raft) error { return r.Barrier(0).Error() },
 	}
 	n.lifetime, n.die = context.WithCancel(context.Background())

@@ -154,7 +154,7 @@ func TestDrainWithoutLivePeersEndsAtOnce(t *testing.T) {
 func TestLibraryLogLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out logBuffer
-		shared := newLines()
+		shared := &lines{}
 		base := hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Info, DisableTime: true})
 		a := newLibraryLog(newLimitedLog(base.With("group", 1), shared))
 		b := newLibraryLog(newLimitedLog(base.With("group", 2), shared))

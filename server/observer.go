@@ -1,14 +1,12 @@
 package server
 
 import (
-	"sync"
-	"time"
-
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/loglimit"
 )
 
 // observer writes the log line and counts the metric of what happens in shards: one line for each change of a group's
@@ -19,19 +17,12 @@ type observer struct {
 	rebalances prometheus.Counter
 	errors     *prometheus.CounterVec
 
-	mu      sync.Mutex
-	refused map[coordinator.Code]*refusals
-}
-
-// refusals are what was logged, and not, of one code.
-type refusals struct {
-	at         time.Time
-	suppressed int
+	refused loglimit.Limit[coordinator.Code]
 }
 
 func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 	o := &observer{
-		log: log, refused: map[coordinator.Code]*refusals{},
+		log: log,
 		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "coordd_streams_group_rebalance_count", Help: "New epochs of streams groups on this node.",
 		}),
@@ -51,9 +42,9 @@ func (o *observer) event(number uint32, e shard.Event) {
 		o.log.Error("a decision failed", "group", e.Group, "error", e.Failed)
 	case e.Refused != nil:
 		o.errors.WithLabelValues(codeLabel(e.Refused.Code)).Inc()
-		if suppressed, write := o.mayLog(e.Refused.Code); write {
+		if skipped, ok := o.refused.Pass(e.Refused.Code); ok {
 			o.log.Warn("refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message,
-				"suppressed", suppressed)
+				"left-out", skipped)
 		}
 	case e.Cause.Kinds != 0:
 		o.rebalances.Inc()
@@ -62,21 +53,4 @@ func (o *observer) event(number uint32, e shard.Event) {
 	default:
 		o.log.Info("group state", "group", e.Group, "shard", number, "from", string(e.Before), "to", string(e.After))
 	}
-}
-
-// mayLog says whether a refusal is to be logged, and how many with this code were not since the last line.
-func (o *observer) mayLog(code coordinator.Code) (suppressed int, write bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	r := o.refused[code]
-	if r == nil {
-		r = &refusals{}
-		o.refused[code] = r
-	}
-	if now := time.Now(); now.Sub(r.at) >= time.Second {
-		suppressed, r.at, r.suppressed = r.suppressed, now, 0
-		return suppressed, true
-	}
-	r.suppressed++
-	return 0, false
 }

@@ -26,7 +26,7 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 		refuse(coordinator.InvalidRequest, 1)
 		time.Sleep(time.Second)
 		refuse(coordinator.UnknownMemberID, 1000)
-		if n := strings.Count(out.String(), "refused"); n != 3 || !strings.Contains(out.String(), "suppressed=999") {
+		if n := strings.Count(out.String(), "refused"); n != 3 || !strings.Contains(out.String(), "left-out=999") {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/loglimit"
 	"github.com/coordd/coordd/raftnode"
 )
 
@@ -63,7 +64,7 @@ type system struct {
 	term      uint64
 	electedAt time.Time
 	seen      map[int32]sighting
-	refusedAt time.Time
+	refused   loglimit.Limit[struct{}]
 	wake      chan struct{}
 	proposals uint64
 }
@@ -132,14 +133,9 @@ func (s *system) acceptable(r *registration) bool {
 
 // refuse logs, once a second at most, that a registration was not taken.
 func (s *system) refuse(r *registration, from net.Addr) {
-	s.mu.Lock()
-	due := time.Since(s.refusedAt) >= time.Second
-	if due {
-		s.refusedAt = time.Now()
-	}
-	s.mu.Unlock()
-	if due {
-		s.node.log.Warn("refused a registration: not another node of this cluster, or without a usable address", "node", r.ID, "remote", from)
+	if skipped, ok := s.refused.Pass(struct{}{}); ok {
+		s.node.log.Warn("refused a registration: not another node of this cluster, or without a usable address", "node", r.ID,
+			"remote", from, "left-out", skipped)
 	}
 }
 
