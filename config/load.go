@@ -199,7 +199,7 @@ func (r *reader) streams() Streams {
 	d.AcceptableRecoveryLag = r.int("group.streams.acceptable.recovery.lag")
 	d.RackAwareTags = r.list("group.streams.rack.aware.assignment.tags")
 	d.OffsetMetadataMaxBytes = r.int32("offset.metadata.max.bytes")
-	r.bool("group.streams.assignor.offload.enable")
+	d.AssignorOffload = r.bool("group.streams.assignor.offload.enable")
 	if len(s.Assignors) == 0 {
 		if r.err == nil {
 			setting, _ := lookup("group.streams.assignors")

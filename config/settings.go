@@ -51,6 +51,6 @@ var settings = []Setting{
 	{Name: "group.streams.acceptable.recovery.lag", Help: "A copy of a task that is behind by no more records counts as caught up.", Default: "10000", kind: kindInt, min: 0, max: math.MaxInt64},
 	{Name: "group.streams.assignors", Help: "Assignors that groups may use; the first is the default.", Default: "sticky", kind: kindList, allowed: []string{"sticky"}},
 	{Name: "group.streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.", Default: "", kind: kindList},
-	{Name: "group.streams.assignor.offload.enable", Help: "Accepted for Kafka's sake.", Default: "true", kind: kindBool},
+	{Name: "group.streams.assignor.offload.enable", Help: "Compute the assignments of large groups beside the shard, so that heartbeats of all groups go on.", Default: "true", kind: kindBool},
 	{Name: "offset.metadata.max.bytes", Help: "Longest metadata of a committed offset.", Default: "4096", kind: kindInt, min: 0, max: maxInt32},
 }

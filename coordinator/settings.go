@@ -13,6 +13,8 @@ type GroupSettings struct {
 	TaskOffsetIntervalMs    int32
 	AcceptableRecoveryLag   int64
 	AssignorName            string
-	RackAwareTags           []string
-	OffsetMetadataMaxBytes  int32
+	// AssignorOffload lets target assignments of large groups be computed beside the shard.
+	AssignorOffload        bool
+	RackAwareTags          []string
+	OffsetMetadataMaxBytes int32
 }

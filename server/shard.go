@@ -12,6 +12,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/raftnode"
@@ -33,6 +34,7 @@ const (
 	inputClaimed
 	inputReleased
 	inputStoreDone
+	inputComputed
 )
 
 // input is one input of a shard's machine; which fields count depends on the kind.
@@ -111,6 +113,8 @@ func (r *runner) step(in input) {
 		r.machine.Released(now, in.group, in.err)
 	case inputStoreDone:
 		r.machine.StoreDone(now, in.id, in.any)
+	case inputComputed:
+		r.machine.Computed(now, in.id, in.any.(*streams.ComputedTarget))
 	}
 }
 
@@ -213,6 +217,11 @@ func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
 
 // Assignor implements shard.Host.
 func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }
+
+// Compute implements shard.Host.
+func (r *runner) Compute(op uint64, job *streams.TargetJob) {
+	go func() { r.post(input{kind: inputComputed, id: op, any: job.Run()}) }()
+}
 
 // CreationError implements shard.Host.
 func (r *runner) CreationError(topic string) string { return r.node.creator.Error(topic) }

@@ -99,7 +99,12 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 
 // full says whether the records no longer fit into the open batch. A batch takes at least one decision.
 func (m *Machine) full(records []record.Record) bool {
-	return m.open != nil && m.open.bytes+sizeOf(records) > m.options.MaxBatchBytes
+	return m.open != nil && (m.crowded() || m.open.bytes+sizeOf(records) > m.options.MaxBatchBytes)
+}
+
+// crowded says whether the open batch has as many decisions as one may have.
+func (m *Machine) crowded() bool {
+	return m.open != nil && len(m.open.tasks) >= m.options.MaxBatchDecisions
 }
 
 // append evolves the working copy by the records and puts them into the open batch. When it fails nothing has changed.
@@ -219,14 +224,14 @@ func (m *Machine) settle(b *batch) {
 	}
 }
 
-// drain decides all that queued up behind the entry in flight, in order.
+// drain decides what queued up behind the entry in flight, in order, as much as one batch may have.
 func (m *Machine) drain() {
 	tasks := m.queue
 	m.queue = nil
 	clear(m.queued)
 	for i, t := range tasks {
 		m.decide(t)
-		if len(m.queue) > 0 { // the batch is full: the others keep their order behind it
+		if len(m.queue) > 0 || m.crowded() { // the others keep their order behind the batch
 			for _, later := range tasks[i+1:] {
 				m.enqueue(later)
 			}

@@ -114,6 +114,8 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 			m.host.CreateTopics(id, e.Topics)
 		case streams.GroupEmptied:
 			m.emptied(id)
+		case streams.ComputeTarget:
+			m.compute(id, e.Job)
 		case streams.AssignorFailed:
 			m.host.Observe(Event{Group: id, Failed: e.Err})
 		}

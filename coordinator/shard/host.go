@@ -31,6 +31,8 @@ type Host interface {
 	RefreshTopics()
 	// Assignor is the assignor of that name, or the default one where the name is not registered.
 	Assignor(name string) assignor.Assignor
+	// Compute runs the job beside the shard: [Machine.Computed].
+	Compute(op uint64, job *streams.TargetJob)
 	// CreationError says why a topic could not be created lately; "" when there is nothing to say.
 	CreationError(topic string) string
 	// CreateTopics asks for internal topics of a group to be created upstream.

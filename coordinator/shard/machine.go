@@ -15,13 +15,21 @@ type Options struct {
 	LeaseMs int64
 	// MaxBatchBytes bounds the records of one log entry.
 	MaxBatchBytes int
+	// MaxBatchDecisions bounds the decisions of one log entry, and so the work before other groups of the shard are served.
+	MaxBatchDecisions int
+	// TargetChunk is how many members' targets of an assignment that was computed beside the shard are written at a time.
+	TargetChunk int
+	// OffloadFrom is the product of members and tasks from which on a target assignment is computed beside the shard.
+	OffloadFrom int
 	// RetryMs is the wait before something that failed is tried again.
 	RetryMs int64
 }
 
 // DefaultOptions fit Raft's default timing.
 func DefaultOptions() Options {
-	return Options{LeaseMs: 150, MaxBatchBytes: maxBatchBytes, RetryMs: 500}
+	return Options{
+		LeaseMs: 150, MaxBatchBytes: maxBatchBytes, MaxBatchDecisions: 256, TargetChunk: 256, OffloadFrom: 20_000, RetryMs: 500,
+	}
 }
 
 // Machine is the step machine of one shard. Its methods are the inputs; exactly one goroutine may be inside at a
@@ -231,8 +239,13 @@ func (m *Machine) describe(c *Call, r *DescribeRequest) {
 func (m *Machine) env(group string) streams.Env {
 	settings := m.host.Settings(group)
 	topics, version := m.host.Topics()
+	offloadFrom := 0
+	if settings.AssignorOffload {
+		offloadFrom = m.options.OffloadFrom
+	}
 	return streams.Env{
-		Now: m.now, Settings: settings, Metadata: topics, MetadataVersion: version,
+		OffloadFrom: offloadFrom,
+		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version,
 		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.creationError,
 		HoldGrants: m.holdsGrants(group),
 	}
@@ -249,6 +262,8 @@ type group struct {
 	early bool
 	// inherited says that an earlier leader claimed the membership and this one has not taken it over yet.
 	inherited bool
+	// computing is the number of the target assignment that is computed beside the shard; 0: none is.
+	computing uint64
 	// waiting are calls that wait until the membership upstream is held, or ended.
 	waiting []*Call
 	// commits counts the commits under way by member id; blocked are calls that wait for them, or for the end of a

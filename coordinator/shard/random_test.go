@@ -15,6 +15,10 @@ import (
 func TestEveryCallIsAnsweredOnce(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1}
+		if seed%2 == 1 { // targets of more than one member are computed beside the shard
+			w.settings.AssignorOffload, w.options.OffloadFrom, w.options.TargetChunk = true, 8, 1
+			w.options.MaxBatchDecisions = 3
+		}
 		for range 300 {
 			w.step()
 			if w.random.IntN(3) > 0 {
@@ -36,7 +40,7 @@ type anyOrder struct {
 	calls   []*Call
 	answers []*answer
 	// what the host was asked for and has not answered
-	askedForeign, askedClaims, askedReleases, askedOps, askedDrops int
+	askedForeign, askedClaims, askedReleases, askedOps, askedDrops, askedJobs int
 }
 
 func (w *anyOrder) step() {
@@ -132,6 +136,11 @@ func (w *anyOrder) world(well bool) (any bool) {
 		w.Released(w.now, w.releases[n], err)
 		any = true
 	}
+	if n := w.askedJobs; n < len(w.jobs) {
+		w.askedJobs++
+		w.Computed(w.now, w.jobs[n].op, w.jobs[n].run.Run())
+		any = true
+	}
 	if n := w.askedDrops; n < len(w.drops) {
 		w.askedDrops++
 		w.StoreDone(w.now, w.drops[n], err)
@@ -208,6 +217,9 @@ func (w *anyOrder) finish(t *testing.T, seed uint64) {
 		return
 	}
 	for g := range w.committed.Groups() {
+		if w.groups[g.ID].computing != 0 {
+			t.Errorf("seed %d: the target of %s is never done", seed, g.ID)
+		}
 		for m := range g.Members() {
 			if sm := w.groups[g.ID].soft.Members[m.ID]; sm == nil || sm.SessionDeadline == 0 {
 				t.Errorf("seed %d: member %s of %s has no deadline", seed, m.ID, g.ID)

@@ -14,7 +14,7 @@ import (
 
 // rig is a machine with a host whose outcomes the test hands back, one by one.
 type rig struct {
-	t *testing.T
+	t testing.TB
 	*Machine
 	now      int64
 	settings coordinator.GroupSettings
@@ -34,6 +34,12 @@ type rig struct {
 	ops       []uint64
 	events    []Event
 	created   []string
+	jobs      []job
+}
+
+type job struct {
+	op  uint64
+	run *streams.TargetJob
 }
 
 type topics map[string]int32
@@ -69,13 +75,14 @@ func (r *rig) Forget(group string)                               { r.forgotten =
 func (r *rig) Fetch(op uint64, _ *offsets.FetchRequest)          { r.ops = append(r.ops, op) }
 func (r *rig) DeleteOffsets(op uint64, _ *offsets.DeleteRequest) { r.ops = append(r.ops, op) }
 func (r *rig) DropOffsets(op uint64, _ string)                   { r.drops = append(r.drops, op) }
+func (r *rig) Compute(op uint64, j *streams.TargetJob)           { r.jobs = append(r.jobs, job{op, j}) }
 func (r *rig) Observe(e Event)                                   { r.events = append(r.events, e) }
 func (r *rig) Commit(op uint64, request *offsets.CommitRequest) {
 	r.commits = append(r.commits, request)
 	r.ops = append(r.ops, op)
 }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{t: t, now: 1_000_000, topics: topics{"in": 4}, settings: coordinator.GroupSettings{
 		SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1000, TaskOffsetIntervalMs: 60000,
 		OffsetMetadataMaxBytes: 4096, AssignorName: "sticky",

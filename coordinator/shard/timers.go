@@ -136,7 +136,7 @@ func (m *Machine) fire(key timerKey) {
 			m.resumeClaim(key.group)
 		}
 	case timerGroup:
-		if g == nil || g.soft == nil {
+		if g == nil || g.soft == nil || g.computing != 0 { // Computed looks again
 			return
 		}
 		if at := g.soft.NextDeadline(); at > m.now {
@@ -176,7 +176,7 @@ func (m *Machine) withoutTopicsYet() bool {
 // missing, and every member would lose its tasks.
 func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
 	return func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
-		if g == nil || soft == nil {
+		if g == nil || soft == nil || m.groups[g.ID].computing != 0 {
 			return streams.Decision{}, false
 		}
 		if m.withoutTopicsYet() {

@@ -21,6 +21,9 @@ type Env struct {
 	MetadataVersion uint64
 	// Assignor computes target assignments.
 	Assignor assignor.Assignor
+	// OffloadFrom is the product of members and tasks from which on a target assignment is computed beside the shard;
+	// 0: never.
+	OffloadFrom int
 	// HoldGrants is true while this leader has not yet taken over the group's membership upstream: active tasks that
 	// a member would newly get count as unreleased, so that no task moves before the old leader's commits are fenced.
 	HoldGrants bool

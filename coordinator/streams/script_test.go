@@ -25,6 +25,7 @@ import (
 //	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b repartition=r/4 sinks=s changelogs=c copartition=0,1|r0"
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
+//	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
 //	advance DURATION | failover | describe | state | topics-changed | creation-error TOPIC TEXT
 //
 // A member's fields (process, instance, rack, endpoint, tags, topology, rebalance, host, client, version) are remembered.
@@ -109,6 +110,18 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 			return "", err
 		}
 		return s.show(&dec, false) + s.stateLine(), nil
+	case "compute":
+		if s.compute(); s.computed == nil {
+			return "nothing to compute\n", nil
+		}
+		return fmt.Sprintf("epoch %d, %d targets\n", s.computed.job.input.epoch, len(s.computed.records)), nil
+	case "take":
+		limit, err := strconv.Atoi(words[0])
+		if err != nil || s.computed == nil {
+			return "nothing to take\n", err
+		}
+		dec, err := s.take(limit)
+		return s.show(&dec, false) + s.stateLine(), err
 	case "creation-error":
 		s.failures[words[0]] = strings.Join(words[1:], " ")
 		return "", nil
@@ -152,6 +165,8 @@ func (s *script) set(args map[string]string) error {
 			}
 		case "hold":
 			s.hold = v == "true"
+		case "offload":
+			s.offloadFrom = n
 		default:
 			return fmt.Errorf("unknown setting %s", k)
 		}

@@ -26,10 +26,15 @@ type Soft struct {
 	// AssignmentDue is when a target assignment that the assignment interval held back is to be computed, 0 when none
 	// is. Failover sets it to the end of the interval.
 	AssignmentDue int64
+	// Torn says that the stored targets may be of two computations, of which the later one is not whole: members keep what
+	// they have until it is. Failover sets it where the assignment epoch is behind the group epoch.
+	Torn bool
 	// Topics is the configured topology in memory. Failover loses it; the next heartbeat computes it again.
 	Topics *ConfiguredTopics
 	// failedUntil is how long a failed assignor rests. Failover tries again at once.
 	failedUntil int64
+	// staleSince is since when computed targets have come too late, 0 when the last one did not. Failover starts anew.
+	staleSince int64
 	// endpoints caches the endpoint list of endpointsEpoch. Failover loses it.
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
@@ -95,10 +100,13 @@ type SoftChange struct {
 	EndpointsStale   bool
 	// InitialDelay and Assignment arm (> 0) or clear (< 0) the group's timers.
 	InitialDelay, Assignment int64
+	// Torn says that a part of a new target is written, TargetDone that the whole is.
+	Torn, TargetDone bool
 	// Topics replaces the configured topology.
 	Topics *ConfiguredTopics
 
 	failedUntil    int64
+	staleSince     int64
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
@@ -140,6 +148,7 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 		s.Members[m.ID] = sm
 	}
 	if g.NumMembers() > 0 && g.Epoch() > g.AssignmentEpoch() {
+		s.Torn = true
 		s.resumeAssignment(g, env)
 	}
 	return s
@@ -164,7 +173,7 @@ func (s *Soft) Apply(c *SoftChange) {
 	}
 	if c.Emptied {
 		s.Shutdown = ""
-		s.AssignmentDue = 0
+		s.AssignmentDue, s.Torn, s.staleSince = 0, false, 0
 	}
 	if c.Member != "" {
 		s.applyMember(c)
@@ -180,6 +189,13 @@ func (s *Soft) Apply(c *SoftChange) {
 	}
 	if c.failedUntil != 0 {
 		s.failedUntil = c.failedUntil
+	}
+	if c.staleSince != 0 {
+		s.staleSince = c.staleSince
+	}
+	s.Torn = s.Torn || c.Torn
+	if c.TargetDone {
+		s.Torn, s.staleSince = false, 0
 	}
 	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)

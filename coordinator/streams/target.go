@@ -13,6 +13,7 @@ const (
 	delayedInitially  = "Assignment delayed due to the configured initial rebalance delay."
 	delayedByInterval = "Assignment delayed due to the configured assignment interval."
 	delayedByFailure  = "Assignment delayed because it could not be computed."
+	delayedByOffload  = "Assignment delayed while it is computed."
 )
 
 // minFailureDelayMs is how long a failed assignor rests at least.
@@ -32,12 +33,19 @@ func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assign
 	case epoch >= h.epoch:
 		return epoch, goal, nil
 	}
+	if h.soft != nil && h.soft.Torn {
+		goal = h.current.Assigned
+	}
 	if due := assignmentDue(h.group, h.soft, &h.env); h.env.Now < due {
 		why := delayedByInterval
 		if h.soft != nil && h.env.Now < h.soft.failedUntil {
 			why = delayedByFailure
 		}
 		h.delay(d, due, why, &goal)
+		return epoch, goal, nil
+	}
+	if offloaded(h.members(), h.topics.Configured, &h.env) {
+		h.delay(d, h.env.Now, delayedByOffload, &goal)
 		return epoch, goal, nil
 	}
 	goals, failure := h.compute(d)
@@ -48,11 +56,21 @@ func (h *heartbeat) chooseTarget(d *Decision) (epoch int32, goal topology.Assign
 	return h.epoch, goals[h.memberID], nil
 }
 
+// members is how many members the group has with this one.
+func (h *heartbeat) members() int {
+	n := numMembers(h.group)
+	if !h.known && h.replaced == nil {
+		n++
+	}
+	return n
+}
+
 // compute works on a copy, so that a heartbeat that needs no new target stays off the heap.
 func (h *heartbeat) compute(d *Decision) (assignor.Assignment, error) {
 	self := *h
 	t := targetInput{
-		group: h.group, groupID: h.groupID, soft: h.soft, env: &self.env, topics: h.topics.Configured, epoch: h.epoch, self: &self,
+		group: h.group, groupID: h.groupID, soft: h.soft, offsets: h.soft.offsets, env: &self.env, topics: h.topics.Configured,
+		epoch: h.epoch, self: &self,
 	}
 	return t.compute(d)
 }
@@ -60,7 +78,9 @@ func (h *heartbeat) compute(d *Decision) (assignor.Assignment, error) {
 // delay leaves the member at the old target and has the new one computed later. Only a member without tasks is told:
 // a client that sees the status stops processing until its next heartbeat, and who has tasks has no reason to.
 func (h *heartbeat) delay(d *Decision, due int64, why string, goal *topology.Assignment) {
-	d.Soft.Assignment = due
+	if h.soft == nil || h.soft.AssignmentDue == 0 || due < h.soft.AssignmentDue || d.Soft.Assignment != 0 {
+		d.Soft.Assignment = due
+	}
 	if goal.IsEmpty() && h.current.Assigned.IsEmpty() {
 		h.delayed = why
 	}
@@ -93,43 +113,61 @@ type targetInput struct {
 	group   *fsm.Group // nil: only self
 	groupID string
 	soft    *Soft
+	offsets func(member string) memberOffsets
 	env     *Env
 	topics  *topology.Configured
 	epoch   int32
 	self    *heartbeat // the member in the middle of its heartbeat; nil: none
 }
 
-// compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A topology that is
-// not ready gives everybody nothing. A failure leaves d as it is.
+// compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A failure leaves d as
+// it is.
 func (t *targetInput) compute(d *Decision) (assignor.Assignment, error) {
+	changed, goals, err := t.changes()
+	if err != nil {
+		return nil, err
+	}
+	d.Records = append(d.Records, changed...)
+	targetDone(d, t.groupID, t.epoch, t.env)
+	return goals, nil
+}
+
+// targetDone emits the assignment epoch, which makes the targets count.
+func targetDone(d *Decision, group string, epoch int32, env *Env) {
+	d.Records = append(d.Records, record.Record{
+		Key:   record.Key{Type: record.TypeTargetMetadata, Group: group},
+		Value: &record.TargetMetadata{AssignmentEpoch: epoch, TimestampMs: env.Now},
+	})
+	d.Soft.Assignment, d.Soft.InitialDelay, d.Soft.TargetDone = -1, -1, true
+}
+
+// changes runs the assignor and returns the targets that change, by member id, and all. A topology that is not ready
+// gives everybody nothing.
+func (t *targetInput) changes() ([]record.Record, assignor.Assignment, error) {
 	spec, stored := t.spec()
 	goals := make(assignor.Assignment, len(spec.Members))
 	if t.topics.Ready() {
 		var err error
 		if goals, err = t.env.Assignor.Assign(spec); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := checkAssignment(&spec, goals); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	var changed []record.Record
 	for i := range spec.Members {
 		id, old := spec.Members[i].ID, stored[i]
 		goal := goals[id]
 		if old != nil && old.Assignment.SameTasks(goal) {
 			continue
 		}
-		d.Records = append(d.Records, record.Record{
+		changed = append(changed, record.Record{
 			Key:   record.Key{Type: record.TypeTargetMember, Group: t.groupID, Member: id},
 			Value: &record.TargetMember{Assignment: goal},
 		})
 	}
-	d.Records = append(d.Records, record.Record{
-		Key:   record.Key{Type: record.TypeTargetMetadata, Group: t.groupID},
-		Value: &record.TargetMetadata{AssignmentEpoch: t.epoch, TimestampMs: t.env.Now},
-	})
-	d.Soft.Assignment, d.Soft.InitialDelay = -1, -1
-	return goals, nil
+	return changed, goals, nil
 }
 
 // spec is the assignor's input, and for each member its stored target. A static member that is replaced in this
@@ -156,7 +194,7 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 			if t.self != nil && (m.ID == t.self.memberID || t.self.replaced != nil && m.ID == t.self.replaced.ID) {
 				continue
 			}
-			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.soft.offsets(m.ID)), m.Target)
+			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID)), m.Target)
 		}
 	}
 	if self != nil {

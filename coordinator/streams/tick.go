@@ -55,7 +55,16 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 		d.Soft.Assignment = due
 		return
 	}
-	t := targetInput{group: g, groupID: g.ID, soft: soft, env: env, topics: topics.Configured, epoch: epoch}
+	t := targetInput{group: g, groupID: g.ID, soft: soft, offsets: soft.offsets, env: env, topics: topics.Configured, epoch: epoch}
+	switch {
+	case !offloaded(g.NumMembers(), topics.Configured, env):
+	case len(d.Records) > 0: // the snapshot must be of the new epoch
+		d.Soft.Assignment = env.Now
+		return
+	default:
+		d.Effects = append(d.Effects, ComputeTarget{newTargetJob(t)})
+		return
+	}
 	if _, failure := t.compute(d); failure != nil {
 		assignorFailed(d, env, failure)
 	}

@@ -25,6 +25,12 @@ type world struct {
 	hold     bool
 	assign   assignor.Assignor
 	failures map[string]string
+
+	// offloadFrom is Env.OffloadFrom; job is what is to be computed beside the shard, or computed and being written.
+	offloadFrom int
+	job         *TargetJob
+	computed    *ComputedTarget
+	at          int
 }
 
 func newWorld() *world {
@@ -64,7 +70,7 @@ func (w *world) group() *fsm.Group { return w.state.Group(testGroup) }
 func (w *world) env() Env {
 	return Env{
 		Now: w.now, Settings: &w.settings, Metadata: w.topics, MetadataVersion: w.version, Assignor: w.assign,
-		HoldGrants: w.hold, CreationErrors: func(t string) string { return w.failures[t] },
+		OffloadFrom: w.offloadFrom, HoldGrants: w.hold, CreationErrors: func(t string) string { return w.failures[t] },
 	}
 }
 
@@ -90,11 +96,45 @@ func (w *world) stand(d *Decision) error {
 	if w.soft != nil {
 		w.soft.Apply(&d.Soft)
 	}
+	for _, e := range d.Effects {
+		if e, ok := e.(ComputeTarget); ok && w.job == nil {
+			w.job = e.Job
+		}
+	}
+	return nil
+}
+
+// compute does what is done beside the shard.
+func (w *world) compute() {
+	if w.job != nil && w.computed == nil {
+		w.computed, w.at = w.job.Run(), 0
+	}
+}
+
+// take writes up to limit targets of what was computed.
+func (w *world) take(limit int) (Decision, error) {
+	env := w.env()
+	d, next := TargetComputed(w.group(), w.soft, &env, w.computed, w.at, limit)
+	if w.at = next; next == 0 {
+		w.job, w.computed = nil, nil
+	}
+	return d, w.stand(&d)
+}
+
+// takeAll computes and writes until there is no more to compute.
+func (w *world) takeAll(limit int) error {
+	for w.job != nil {
+		w.compute()
+		if _, err := w.take(limit); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // failover loses soft state, as a new leader does.
 func (w *world) failover() {
+	w.job, w.computed = nil, nil
 	if w.group() != nil {
 		env := w.env()
 		w.soft = NewSoftOnElection(w.group(), &env)
@@ -121,7 +161,7 @@ func (w *world) advance(ms int64, told func(what string, d *Decision)) error {
 			return err
 		}
 		told(member, &d)
-		if again, m := w.nextTimer(); again == at && m == member {
+		if again, m := w.nextTimer(); again == at && m == member && len(d.Records) == 0 {
 			return fmt.Errorf("the timer of %q at %d does not move", member, at)
 		}
 	}
@@ -130,7 +170,9 @@ func (w *world) advance(ms int64, told func(what string, d *Decision)) error {
 }
 
 func (w *world) nextTimer() (at int64, member string) {
-	at = w.soft.NextDeadline()
+	if w.job == nil { // else the group's timers rest
+		at = w.soft.NextDeadline()
+	}
 	ids := make([]string, 0, len(w.soft.Members))
 	for id := range w.soft.Members {
 		ids = append(ids, id)
@@ -281,6 +323,8 @@ func showEffects(effects []Effect) (out string) {
 				out += fmt.Sprintf(" %s/%d", t.Name, t.Partitions)
 			}
 			out += "\n"
+		case ComputeTarget:
+			out += fmt.Sprintf("effect: compute the target of epoch %d\n", e.Job.input.epoch)
 		case GroupEmptied:
 			out += "effect: group emptied\n"
 		case AssignorFailed:
