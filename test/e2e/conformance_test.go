@@ -1,0 +1,96 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/coordd/coordd/test/conformance"
+	"github.com/coordd/coordd/test/rig"
+)
+
+// TestConformance plays every scenario that was recorded from Kafka 4.4.0 against three nodes in front of a real Kafka 4.4,
+// those included that need its other group types, its topic ids or more than a minute.
+func TestConformance(t *testing.T) {
+	const folder = "../conformance/"
+	scenarios, err := conformance.LoadScenarios(folder+"scenarios", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences, err := conformance.LoadDifferences(folder + "differences.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := conformance.Options{Bootstrap: startConformant(t, folder+"broker.properties"), Propagation: 150 * time.Millisecond, Patience: 20 * time.Second}
+	answers := make([]*conformance.Answers, len(scenarios))
+	const atATime = 6
+	width := make(chan struct{}, atATime)
+	var wg sync.WaitGroup
+	for i, s := range scenarios {
+		wg.Go(func() {
+			if !s.Slow { // a slow one sleeps most of the time
+				width <- struct{}{}
+				defer func() { <-width }()
+			}
+			answers[i] = conformance.Run(s, options)
+		})
+	}
+	wg.Wait()
+	for i, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			want, err := conformance.Golden(folder+"golden/kafka-4.4.0", s.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mismatches, err := conformance.Check(s, want, answers[i], differences, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range mismatches {
+				t.Errorf("%s\n  %s", m.Step, m.Text)
+			}
+		})
+	}
+}
+
+// startConformant starts Kafka and three nodes with the settings that the scenarios were recorded with, and returns the
+// address of a node.
+func startConformant(t *testing.T, properties string) string {
+	t.Helper()
+	dir := place(t)
+	raw, err := os.ReadFile(properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := rig.StartKafka(t.Context(), rig.KafkaConfig{Java: java, Dir: dir, Nodes: 1, Heap: "512m", Lines: strings.Split(string(raw), "\n")})
+	if k != nil {
+		t.Cleanup(k.Stop)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, err := coordd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := conformance.ServerSettings(properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := map[string]any{"shards": shards}
+	for name, value := range settings {
+		set[name] = value
+	}
+	c, err := rig.StartCluster(t.Context(), rig.ClusterConfig{Bin: bin, Dir: dir, Nodes: 3, Upstream: k.Bootstrap(), Settings: set})
+	if c != nil {
+		t.Cleanup(c.Stop)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Nodes[0].Client
+}
