@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -71,6 +72,9 @@ type runner struct {
 	timer   *time.Timer
 	term    atomic.Uint64 // of the last election that this node won
 
+	leadMu  sync.Mutex
+	leading uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
+
 	leaderMu sync.Mutex
 	leader   int32 // -1: unknown
 	changed  chan struct{}
@@ -123,10 +127,10 @@ func (r *runner) leadership(c raftnode.Change) {
 	switch c := c.(type) {
 	case raftnode.Elected:
 		r.term.Store(c.Term)
-		r.post(input{kind: inputElected, id: c.Term, state: r.replica.State()})
-		r.setLeader(r.node.config.NodeID)
-		r.node.log.Info("leads shard", "shard", r.number, "term", c.Term, "planned", c.Planned)
+		r.leads(c.Term)
+		r.node.run(func() { r.lead(c) })
 	case raftnode.Lost:
+		r.leads(0)
 		r.post(input{kind: inputLost})
 		r.setLeader(-1)
 		r.node.log.Log(r.quietly(), "no longer leads shard", "shard", r.number)
@@ -136,6 +140,34 @@ func (r *runner) leadership(c raftnode.Change) {
 	case raftnode.LeaderUnknown:
 		r.setLeader(-1)
 	}
+}
+
+// topicsPatience bounds how long a new leader waits for a fresh image of the upstream's topics.
+const topicsPatience = 200 * time.Millisecond
+
+// lead begins to serve. Groups were decided by the image of the node that led before: with an older one a topic that was just
+// created would count as missing, and members would lose their tasks to a change of leaders.
+func (r *runner) lead(c raftnode.Elected) {
+	if r.node.watcher.Status().Reachable {
+		ctx, cancel := context.WithTimeout(r.node.ctx, topicsPatience)
+		r.node.watcher.Renew(ctx)
+		cancel()
+	}
+	r.leadMu.Lock()
+	defer r.leadMu.Unlock()
+	if r.leading != c.Term {
+		return // lost meanwhile
+	}
+	r.post(input{kind: inputElected, id: c.Term, state: r.replica.State()})
+	r.setLeader(r.node.config.NodeID)
+	r.node.log.Info("leads shard", "shard", r.number, "term", c.Term, "planned", c.Planned)
+}
+
+// leads notes in which term this node leads, 0 for none.
+func (r *runner) leads(term uint64) {
+	r.leadMu.Lock()
+	defer r.leadMu.Unlock()
+	r.leading = term
 }
 
 // quietly is the level for what a stop brings about anyway.

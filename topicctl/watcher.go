@@ -30,10 +30,12 @@ type Watcher struct {
 	image   atomic.Pointer[Image]
 	status  atomic.Pointer[Status]
 	refresh chan struct{}
+	urgent  chan struct{}
 	ready   chan struct{}
 
 	mu        sync.Mutex
 	listeners []func(old, new *Image)
+	waiting   []chan struct{} // of Renew, closed after the next poll
 }
 
 // Status says how the watch fares.
@@ -54,7 +56,7 @@ func NewWatcher(cfg WatcherConfig) *Watcher {
 	cfg.Interval = orDefault(cfg.Interval, time.Second)
 	cfg.MinGap = orDefault(cfg.MinGap, 50*time.Millisecond)
 	cfg.Timeout = orDefault(cfg.Timeout, 5*time.Second)
-	w := &Watcher{cfg: cfg, refresh: make(chan struct{}, 1), ready: make(chan struct{})}
+	w := &Watcher{cfg: cfg, refresh: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ready: make(chan struct{})}
 	w.image.Store(emptyImage)
 	w.status.Store(&Status{})
 	return w
@@ -93,12 +95,36 @@ func (w *Watcher) Refresh() {
 	}
 }
 
+// Renew returns when the image is no older than the call, when the upstream does not answer, or when ctx ends. It waits for
+// no gap between polls: it is for moments such as an election, which are rare.
+func (w *Watcher) Renew(ctx context.Context) {
+	polled := make(chan struct{})
+	w.mu.Lock()
+	w.waiting = append(w.waiting, polled)
+	w.mu.Unlock()
+	select {
+	case w.urgent <- struct{}{}:
+	default:
+	}
+	select {
+	case <-polled:
+	case <-ctx.Done():
+	}
+}
+
 // Run polls until ctx ends. It must be called once.
 func (w *Watcher) Run(ctx context.Context) {
 	gap := w.cfg.Interval
 	suspect := false
 	for {
+		w.mu.Lock()
+		waiting := w.waiting
+		w.waiting = nil
+		w.mu.Unlock()
 		next := w.poll(ctx, suspect)
+		for _, polled := range waiting {
+			close(polled)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -120,7 +146,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for d, or for MinGap when a refresh is asked for meanwhile, and reports whether it was.
+// sleep waits for d, for MinGap when a refresh is asked for meanwhile or for nothing when Renew waits, and reports whether it was.
 func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
@@ -130,12 +156,16 @@ func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err e
 		return false, ctx.Err()
 	case <-timer.C:
 		return false, nil
+	case <-w.urgent:
+		return true, nil
 	case <-w.refresh:
 	}
 	timer.Reset(max(0, w.cfg.MinGap-time.Since(start)))
 	select {
 	case <-ctx.Done():
 		return true, ctx.Err()
+	case <-w.urgent:
+		return true, nil
 	case <-timer.C:
 		return true, nil
 	}

@@ -2,6 +2,7 @@ package topicctl
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,33 @@ func TestWatcherRefreshIsPromptAndCoalesced(t *testing.T) {
 		if after, _ := f.attempts(); after-before > 10 {
 			t.Errorf("%d polls in a second after a storm of refreshes", after-before)
 		}
+	})
+}
+
+// Whoever waits for a fresh image gets one at once, even right after another poll.
+func TestWatcherRenews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		w, _ := start(t, f)
+		<-w.Ready()
+		for i := range 3 {
+			topic := string(rune('a' + i))
+			f.put(topic, 1)
+			begin := time.Now()
+			var wg sync.WaitGroup
+			for range 50 {
+				wg.Go(func() { w.Renew(t.Context()) })
+			}
+			wg.Wait()
+			if _, ok := w.Image().Topic(topic); !ok {
+				t.Errorf("topic %s is not in the renewed image", topic)
+			}
+			if time.Since(begin) != 0 {
+				t.Errorf("waited %v", time.Since(begin))
+			}
+		}
+		f.set(func() { f.down = errors.New("refused") })
+		w.Renew(t.Context()) // returns although there is no answer
 	})
 }
 
