@@ -190,6 +190,9 @@ func (r *reader) streams() Streams {
 	d := &s.Defaults
 	d.SessionTimeoutMs = r.int32("group.streams.session.timeout.ms")
 	d.HeartbeatIntervalMs = r.int32("group.streams.heartbeat.interval.ms")
+	d.HeartbeatHoldMs = r.int32("group.streams.heartbeat.hold.ms")
+	d.RebalanceHeartbeatIntervalMs = r.int32("group.streams.rebalance.heartbeat.interval.ms")
+	d.DisconnectTimeoutMs = r.int32("group.streams.disconnect.timeout.ms")
 	d.MaxSize = r.int32("group.streams.max.size")
 	d.NumStandbyReplicas = r.int32("group.streams.num.standby.replicas")
 	d.NumWarmupReplicas = r.int32("group.streams.num.warmup.replicas")

@@ -91,6 +91,10 @@ func (n *Node) check() error {
 		return &Error{Setting: "group.streams.session.timeout.ms", Value: strconv.Itoa(int(d.SessionTimeoutMs)),
 			Allowed: fmt.Sprintf("more than group.streams.heartbeat.interval.ms, which is %d", d.HeartbeatIntervalMs)}
 	}
+	if least := 2 * int64(d.HeartbeatIntervalMs); d.DisconnectTimeoutMs != 0 && int64(d.DisconnectTimeoutMs) < least {
+		return &Error{Setting: "group.streams.disconnect.timeout.ms", Value: strconv.Itoa(int(d.DisconnectTimeoutMs)),
+			Allowed: fmt.Sprintf("0, or at least %d, two times group.streams.heartbeat.interval.ms", least)}
+	}
 	return n.checkAddresses()
 }
 

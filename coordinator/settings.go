@@ -3,8 +3,16 @@ package coordinator
 // GroupSettings are the effective settings of one group: its own where set, else the node's (Kafka's GroupConfig).
 // Durations are in milliseconds. A GroupSettings is immutable once it is shared.
 type GroupSettings struct {
-	SessionTimeoutMs        int32
-	HeartbeatIntervalMs     int32
+	SessionTimeoutMs    int32
+	HeartbeatIntervalMs int32
+	// HeartbeatHoldMs is how long the answer to a heartbeat without news may be held back; 0: not at all, below 0: a little
+	// less than the heartbeat interval, at most 4,900.
+	HeartbeatHoldMs int32
+	// RebalanceHeartbeatIntervalMs is the interval told to members that cannot be held while the group rebalances; 0: none.
+	RebalanceHeartbeatIntervalMs int32
+	// DisconnectTimeoutMs is after what time a member whose connection ended without a leave is removed; 0: never before
+	// its session time-out. It counts for two heartbeat intervals at least.
+	DisconnectTimeoutMs     int32
 	MaxSize                 int32
 	NumStandbyReplicas      int32
 	NumWarmupReplicas       int32

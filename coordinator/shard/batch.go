@@ -190,7 +190,9 @@ func (m *Machine) Committed(now int64, id uint64) {
 		return
 	}
 	m.inflight = nil
+	before := m.committed
 	m.committed = m.working
+	m.heldAfter(before, b)
 	m.settle(b)
 	m.drain()
 }
@@ -212,7 +214,9 @@ func (m *Machine) settle(b *batch) {
 		m.host.Observe(e)
 	}
 	for _, c := range b.parked {
-		c.Done.CallDone(c)
+		if !c.holdable || !m.hold(c, true) {
+			c.Done.CallDone(c)
+		}
 	}
 	for _, e := range b.effects {
 		m.runEffects(e.group, e.effects)

@@ -21,15 +21,31 @@ type Call struct {
 	Err *coordinator.Error
 	// Heartbeat is the room for a heartbeat's answer, so that a steady heartbeat allocates nothing.
 	Heartbeat streams.HeartbeatResponse
+	// Hold is the connection over which a heartbeat may be held, and HoldNumber its number there; nil where it may not be.
+	Hold       *Holder
+	HoldNumber uint64
 	// Done is told once, on any goroutine and without locks; it must not block.
 	Done Completer
 
 	// free says that the upstream was asked about the group's id on behalf of this call, and has nothing against it.
 	free bool
+
+	// What the machine notes on a heartbeat: when it came, that its answer is to be held when it is committed, that it was
+	// held once, and that it is being answered and not to be held any more.
+	arrived                      int64
+	holdable, wasHeld, answering bool
 }
+
+// WasHeld says whether the answer to a heartbeat was held back. What its request said is not kept, so that it cannot be
+// given to another node.
+func (c *Call) WasHeld() bool { return c.wasHeld }
 
 // Completer is told when a call is answered.
 type Completer interface{ CallDone(*Call) }
+
+// Keeper is a [Completer] that wants to know when a heartbeat's answer is held: nothing that the request aliased is
+// looked at any more from then on. It is called at most once for a call, before Done, and must not block.
+type Keeper interface{ CallHeld(*Call) }
 
 // DescribeRequest asks for one group (StreamsGroupDescribe).
 type DescribeRequest struct{ GroupID string }

@@ -113,6 +113,7 @@ func (m *Machine) Claimed(now int64, id string, err error) {
 		return
 	}
 	e.claim, e.inherited, e.claimFailure = claimHeld, false, ""
+	m.lookAll(e) // tasks may move now
 	m.resumeClaim(id)
 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"strings"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 )
 
@@ -28,22 +29,50 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	if g == nil && !m.foreignChecked(c, r.GroupID) {
 		return
 	}
+	e := m.groups[r.GroupID]
+	var soft *streams.Soft
+	if e != nil {
+		soft = e.soft
+		m.overtaken(e, r, c)
+	}
 	env := m.env(r.GroupID)
-	soft := m.softOf(r.GroupID)
-	d := streams.Heartbeat(streams.HeartbeatInput{Group: g, Soft: soft, Env: env, Client: c.Client, Request: r})
+	d := streams.Heartbeat(streams.HeartbeatInput{
+		Group: g, Soft: soft, Env: env, Client: c.Client, Request: r, MayHold: c.Hold != nil, Arrived: c.arrived, Held: c.wasHeld,
+	})
 	m.lookAgain(d.Reply.Status)
 	if len(d.Records) > 0 {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
 			c.Heartbeat = d.Reply
 			c.Response, c.Err = &c.Heartbeat, nil
 			m.open.parked = append(m.open.parked, c)
+			m.holdOrAnswer(m.groups[r.GroupID], c, r, &d, env.Settings)
 		}
 		return
 	}
 	if soft != nil {
 		m.applySoft(r.GroupID, soft, &d.Soft)
 	}
+	m.holdOrAnswer(e, c, r, &d, env.Settings)
+	if c.holdable && !m.open.touches(r.GroupID) {
+		if m.hold(c, false) {
+			m.runEffects(e.id, d.Effects)
+			return
+		}
+	}
 	m.finishHeartbeat(c, r, &d)
+}
+
+// holdOrAnswer notes whether the answer is to be held when what it says is committed.
+func (m *Machine) holdOrAnswer(e *group, c *Call, r *streams.HeartbeatRequest, d *streams.Decision, s *coordinator.GroupSettings) {
+	if d.Reply.Err != nil || e == nil || e.soft == nil {
+		return
+	}
+	m.connected(c, r, e.soft, s)
+	m.softSeen(e)
+	if c.holdable = m.mayHold(c, r, d); !c.holdable {
+		c.answering = true
+		e.soft.Answered(d)
+	}
 }
 
 // finishHeartbeat answers a decision without records; it waits where it saw what is not committed yet.

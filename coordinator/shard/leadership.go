@@ -65,13 +65,16 @@ func (m *Machine) resign() {
 	for id, g := range m.groups {
 		calls = append(calls, g.waiting...)
 		calls = append(calls, g.blocked...)
+		for _, h := range g.held {
+			calls = append(calls, m.unhold(h))
+		}
 		m.host.Forget(id) // whatever the claim: the store may be about to make a lost one anew
 	}
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
 	clear(m.foreign)
 	m.groups = map[string]*group{}
-	m.timers = newTimers()
+	m.timers, m.kept = newTimers(), newHolds()
 	m.committed, m.working = fsm.State{}, fsm.State{}
 	for _, c := range calls {
 		m.refuse(c, notCoordinator)
@@ -85,6 +88,9 @@ func (m *Machine) dropGroup(id string) {
 		return
 	}
 	delete(m.groups, id)
+	for _, h := range g.held {
+		g.waiting = append(g.waiting, m.unhold(h))
+	}
 	for _, c := range append(g.waiting, g.blocked...) {
 		m.dispatch(c)
 	}

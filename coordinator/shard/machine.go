@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/topology"
 )
 
 // Options are the constants of a machine.
@@ -68,6 +69,7 @@ type Machine struct {
 	nextOp  uint64
 	foreign map[string][]*Call // calls that wait for the upstream's word about their group id
 	timers  timers
+	kept    holds
 }
 
 // task is a decision that waits for its turn: a call, or an internal one.
@@ -87,7 +89,7 @@ func New(host Host, options Options) *Machine {
 		host: host, options: options, creationError: host.CreationError,
 		groups: map[string]*group{}, queued: map[string]int{},
 		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{},
-		timers: newTimers(),
+		timers: newTimers(), kept: newHolds(),
 	}
 }
 
@@ -95,6 +97,7 @@ func New(host Host, options Options) *Machine {
 func (m *Machine) Submit(now int64, c *Call) {
 	m.now = now
 	c.free = false
+	c.arrived, c.holdable, c.wasHeld, c.answering = now, false, false, false
 	if !m.leading {
 		m.refuse(c, notCoordinator)
 		return
@@ -143,6 +146,9 @@ func (m *Machine) Verified(now, startedAt int64, ok bool) {
 			m.dispatch(c)
 		}
 	}
+	if !ok {
+		m.refuseHeld()
+	}
 	if len(m.unproven) > 0 {
 		m.prove()
 	}
@@ -150,6 +156,9 @@ func (m *Machine) Verified(now, startedAt int64, ok bool) {
 
 // Flush proposes what the inputs since the last Flush decided, unless an entry is in flight.
 func (m *Machine) Flush() {
+	if m.leading && m.mayWrite() {
+		m.serveHeld()
+	}
 	if m.inflight == nil && m.open != nil && m.retryAt == 0 {
 		m.propose()
 	}
@@ -253,7 +262,15 @@ func (m *Machine) env(group string) streams.Env {
 
 // group is what the leader keeps for a group beside its hard state.
 type group struct {
+	id   string
 	soft *streams.Soft
+	// held are the heartbeats whose answers are held back, by member id; waits lists them by the tasks that they wait for.
+	held  map[string]*held
+	waits map[topology.Task][]*held
+	// seen is the view of the group with which those that are held were looked at last.
+	seen view
+	// stale says that the group is listed to be looked at for new topics or settings.
+	stale bool
 	// claim is how far the takeover of the membership upstream is.
 	claim claimState
 	// claimFailure is why the last claim failed; "" when it did not.
@@ -286,8 +303,8 @@ func (m *Machine) softOf(id string) *streams.Soft {
 func (m *Machine) groupOf(id string) *group {
 	g := m.groups[id]
 	if g == nil {
-		g = &group{}
-		m.groups[strings.Clone(id)] = g
+		g = &group{id: strings.Clone(id)}
+		m.groups[g.id] = g
 	}
 	return g
 }

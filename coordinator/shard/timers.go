@@ -14,6 +14,7 @@ const (
 	timerMember timerKind = iota // session and rebalance time-outs of a member
 	timerGroup                   // initial delay and due assignment of a group
 	timerClaim                   // a claim or release upstream that failed is tried again
+	timerHold                    // the answer to a heartbeat was held for long enough
 )
 
 type timerKey struct {
@@ -87,6 +88,11 @@ func (m *Machine) wake() {
 	if m.retryAt != 0 && (at == 0 || m.retryAt < at) {
 		at = m.retryAt
 	}
+	if k := &m.kept; m.heldWaits() {
+		if next := max(m.now, k.pausedUntil); at == 0 || next < at {
+			at = next
+		}
+	}
 	if at != 0 && at != m.timers.wakeAt {
 		m.timers.wakeAt = at
 		m.host.Wake(at)
@@ -130,6 +136,8 @@ func (m *Machine) Tick(now int64) {
 func (m *Machine) fire(key timerKey) {
 	g := m.groups[key.group]
 	switch key.kind {
+	case timerHold:
+		m.fireHold(key, g)
 	case timerClaim:
 		if g != nil {
 			g.early = false

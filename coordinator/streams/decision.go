@@ -38,6 +38,14 @@ type HeartbeatInput struct {
 	Env     Env
 	Client  *coordinator.Client
 	Request *HeartbeatRequest
+	// MayHold says that the answer could be held back.
+	MayHold bool
+	// Arrived is when the request came, where that is not Env.Now: the member's life counts from it.
+	Arrived int64
+	// Held says that the answer to this request is being held back. It is decided what a heartbeat without any news from
+	// the member would be told now: what the request reported has been taken, and its member epoch is the last one that
+	// the member was told, while the member may have been moved on since.
+	Held bool
 }
 
 // Decision is the outcome of a decision. Nothing has changed when it is made: the shard proposes the records, applies
@@ -53,6 +61,10 @@ type Decision struct {
 	Effects []Effect
 	// Cause says why the group epoch was raised; its Kinds are 0 when it was not.
 	Cause Cause
+	// Holding says whether the reply may be held back.
+	Holding Holding
+
+	told told
 }
 
 // Effect is something that the leader does after the commit. It may be repeated or lost without harm.
@@ -87,10 +99,11 @@ const (
 	CauseLeave
 	CauseSessionExpired
 	CauseRebalanceTimeout
+	CauseDisconnected
 )
 
 var causeNames = [...]string{"join", "member changed", "static member replaced", "topology", "topics changed",
-	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout"}
+	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout", "disconnected"}
 
 // String lists the reasons for people.
 func (k CauseKind) String() string {

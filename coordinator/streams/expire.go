@@ -7,8 +7,8 @@ import (
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// Expire decides what a member's timers do at env.Now: it removes the member whose session or rebalance time-out is
-// over, clears a rebalance timer that no longer matters, or does nothing because a deadline moved in between.
+// Expire decides what a member's timers do at env.Now: it removes the member whose session, rebalance or disconnect
+// time-out is over, clears a rebalance timer that no longer matters, or does nothing because a deadline moved in between.
 func Expire(g *fsm.Group, soft *Soft, env *Env, memberID string) Decision {
 	sm := soft.Members[memberID]
 	if sm == nil {
@@ -16,6 +16,10 @@ func Expire(g *fsm.Group, soft *Soft, env *Env, memberID string) Decision {
 	}
 	if sm.SessionDeadline != 0 && env.Now >= sm.SessionDeadline {
 		return ExpireSession(g, env, memberID)
+	}
+	if sm.DisconnectDeadline != 0 && env.Now >= sm.DisconnectDeadline {
+		return expire(g, memberID, CauseDisconnected,
+			fmt.Sprintf("its connection ended and it did not come back within %d ms", DisconnectMs(env.Settings)))
 	}
 	if sm.RebalanceDeadline != 0 && env.Now >= sm.RebalanceDeadline {
 		return ExpireRebalance(g, env, memberID, sm.RebalanceEpoch)

@@ -11,7 +11,8 @@ import (
 // request must have passed [Validate]. It is the algorithm of Kafka's GroupMetadataManager.streamsGroupHeartbeat. A
 // heartbeat without news costs the same in every group and allocates nothing.
 func Heartbeat(in HeartbeatInput) Decision {
-	h := heartbeat{group: in.Group, soft: in.Soft, env: in.Env, client: in.Client, req: in.Request}
+	h := heartbeat{group: in.Group, soft: in.Soft, env: in.Env, client: in.Client, req: in.Request,
+		mayHold: in.MayHold, since: in.Arrived, held: in.Held}
 	var d Decision
 	var err *coordinator.Error
 	if in.Request.MemberEpoch < JoinEpoch {
@@ -33,6 +34,10 @@ type heartbeat struct {
 	env    Env
 	client *coordinator.Client
 	req    *HeartbeatRequest
+	// As in HeartbeatInput.
+	mayHold bool
+	since   int64 // Arrived
+	held    bool
 
 	// The member as it was (or as a default member), and what becomes of it.
 	groupID  string
@@ -53,6 +58,7 @@ type heartbeat struct {
 	validated int32
 	causes    CauseKind
 	epoch     int32 // group epoch after this heartbeat
+	goalEpoch int32 // assignment epoch after this heartbeat
 	delayed   string
 	stale     bool
 }
@@ -81,6 +87,7 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if err != nil {
 		return err
 	}
+	h.goalEpoch = goalEpoch
 	next, err := h.reconcile(d, goalEpoch, goal)
 	if err != nil {
 		return err
@@ -89,7 +96,10 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if d.Records == nil {
 		d.Soft.seen, d.Soft.seenGroup = h.hard, h.group
 	}
-	d.Soft.SessionDeadline = h.env.Now + int64(h.env.Settings.SessionTimeoutMs)
+	if !h.held {
+		d.Soft.arrived = h.arrived()
+		d.Soft.SessionDeadline = h.arrived() + int64(h.env.Settings.SessionTimeoutMs)
+	}
 	if h.req.ShutdownApplication {
 		d.Soft.Shutdown = h.memberID
 	}
@@ -167,7 +177,10 @@ func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assign
 	r := reconciler{
 		group: h.group, process: h.meta.ProcessID, current: h.current, goal: goal, goalEpoch: goalEpoch,
 		reported: h.reported(), owned: topology.Assignment{Active: h.req.Active, Standby: h.req.Standby, Warmup: h.req.Warmup},
-		hold: h.env.HoldGrants,
+		hold: h.env.HoldGrants, previous: h.current.MemberEpoch,
+	}
+	if h.held {
+		r.previous = h.req.MemberEpoch // the one that the member was told last; others in between it never saw
 	}
 	next, err := r.next()
 	if err != nil {
@@ -198,7 +211,9 @@ func (h *heartbeat) reported() bool {
 
 // behind says that the member has not seen the response that told its epoch. It is told again before it is moved on: after
 // another step its epoch would not be the one before any more, and it would be fenced for two lost responses.
-func (h *heartbeat) behind() bool { return !h.joining() && h.req.MemberEpoch != h.current.MemberEpoch }
+func (h *heartbeat) behind() bool {
+	return !h.joining() && !h.held && h.req.MemberEpoch != h.current.MemberEpoch
+}
 
 func (h *heartbeat) joining() bool { return h.req.MemberEpoch == JoinEpoch }
 

@@ -88,7 +88,7 @@ func (h *heartbeat) checkSize() *coordinator.Error {
 func (h *heartbeat) checkEpoch() *coordinator.Error {
 	got, c := h.req.MemberEpoch, h.current
 	switch {
-	case got == JoinEpoch || got == c.MemberEpoch:
+	case got == JoinEpoch || got == c.MemberEpoch || h.held && got < c.MemberEpoch:
 		return nil
 	case got > c.MemberEpoch:
 		return coordinator.Errorf(coordinator.FencedMemberEpoch, "The streams group member has a greater member epoch "+

@@ -23,6 +23,8 @@ type reconciler struct {
 	owned    topology.Assignment
 	// hold withholds every new active task.
 	hold bool
+	// previous is the member epoch that the member knows.
+	previous int32
 }
 
 // next returns the member's next assignment, the current one itself where nothing changes.
@@ -92,7 +94,7 @@ func (r *reconciler) step(epoch int32) *record.CurrentAssignment {
 	}
 	revoke = minus(revoke, promoted)
 
-	next := &record.CurrentAssignment{PreviousEpoch: r.current.MemberEpoch}
+	next := &record.CurrentAssignment{PreviousEpoch: r.previous}
 	if !revoke.IsEmpty() && !r.released(revoke) {
 		next.State, next.MemberEpoch = record.MemberUnrevokedTasks, epoch
 		next.Assigned, next.Revoking = union(kept, promoted), revoke

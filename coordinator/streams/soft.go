@@ -31,6 +31,10 @@ type Soft struct {
 	Torn bool
 	// Topics is the configured topology in memory. Failover loses it; the next heartbeat computes it again.
 	Topics *ConfiguredTopics
+	// fastEpoch is the group epoch for which members are told the shorter heartbeat interval, fastSince since when.
+	// Failover starts anew.
+	fastEpoch int32
+	fastSince int64
 	// failedUntil is how long a failed assignor rests. Failover tries again at once.
 	failedUntil int64
 	// staleSince is since when computed targets have come too late, 0 when the last one did not. Failover starts anew.
@@ -54,6 +58,13 @@ type SoftMember struct {
 	// revoke. Failover sets it to a full rebalance time-out.
 	RebalanceDeadline int64
 	RebalanceEpoch    int32
+	// DisconnectDeadline is when the member is removed unless a heartbeat comes before, because the connection of its last
+	// one ended; 0 when it did not. Failover clears it.
+	DisconnectDeadline int64
+	// Connection is the connection of the last heartbeat, where its end matters; 0 when it is not known. Failover loses it.
+	Connection uint64
+	// HoldCuts is how often a connection of the member closed while its answer was held. Failover starts anew.
+	HoldCuts uint8
 	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
 	TaskOffsets, TaskEndOffsets []TaskOffset
 
@@ -61,8 +72,14 @@ type SoftMember struct {
 	// it; members report their tasks then. repeats counts how often the same was told again since.
 	toldAt  int64
 	repeats int
-	seen    *fsm.Member
-	seenIn  uint64
+	// told is what the last answer told the member, unheard that it told an epoch or tasks that no heartbeat has come back
+	// with, and lastBeat when the last heartbeat came. Failover loses them; the first heartbeat then is answered at once.
+	told     told
+	unheard  bool
+	lastBeat int64
+
+	seen   *fsm.Member
+	seenIn uint64
 }
 
 // ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
@@ -111,6 +128,9 @@ type SoftChange struct {
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
 	entry          *SoftMember
+	arrived        int64
+	fastEpoch      int32
+	fastSince      int64
 	told           int64 // sets (> 0) or clears (< 0) toldAt
 	repeated       bool  // what was told is the same again
 	seen           *fsm.Member
@@ -187,6 +207,9 @@ func (s *Soft) Apply(c *SoftChange) {
 	if c.EndpointsStale {
 		s.EndpointsStale = true
 	}
+	if c.fastSince != 0 {
+		s.fastEpoch, s.fastSince = c.fastEpoch, c.fastSince
+	}
 	if c.failedUntil != 0 {
 		s.failedUntil = c.failedUntil
 	}
@@ -240,6 +263,9 @@ func (s *Soft) applyMember(c *SoftChange) {
 			m.repeats = 0
 		}
 	}
+	if c.arrived != 0 {
+		m.lastBeat, m.unheard, m.DisconnectDeadline = c.arrived, false, 0
+	}
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
 	}
@@ -258,10 +284,10 @@ func (s *Soft) applyMember(c *SoftChange) {
 }
 
 // NextDeadline is the earliest moment at which [Expire] has something to do for the member; 0 when there is none.
-// Deadlines only move later between two calls unless a rebalance timer was started, so that a shard may keep one heap
+// Deadlines only move later between two calls unless a rebalance timer was started or a connection ended, so that a shard may keep one heap
 // over (group, member) and push an entry again when it finds on expiry that the deadline moved.
 func (m *SoftMember) NextDeadline() int64 {
-	return earlier(m.SessionDeadline, m.RebalanceDeadline)
+	return earlier(earlier(m.SessionDeadline, m.RebalanceDeadline), m.DisconnectDeadline)
 }
 
 // NextDeadline is the earliest moment at which [Tick] has something to do for the group; 0 when there is none.

@@ -17,7 +17,7 @@ const maxListedErrors = 3
 func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 	s, r := h.env.Settings, &d.Reply
 	r.MemberID, r.MemberEpoch = h.memberID, next.MemberEpoch
-	r.HeartbeatIntervalMs, r.TaskOffsetIntervalMs = s.HeartbeatIntervalMs, s.TaskOffsetIntervalMs
+	r.HeartbeatIntervalMs, r.TaskOffsetIntervalMs = h.interval(d, next), s.TaskOffsetIntervalMs
 	r.AcceptableRecoveryLag = s.AcceptableRecoveryLag
 	r.Status = h.status()
 	acknowledged := h.reported() && h.req.Active.SameTasks(next.Assigned.Active) &&
@@ -38,13 +38,14 @@ func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
 		r.Active, r.Standby, r.Warmup = a.Active.WithoutEpochs().NonNil(), a.Standby.NonNil(), a.Warmup.NonNil()
 	}
 	h.endpoints(d, next)
+	h.holding(d, next, acknowledged)
 }
 
 // tellTasks decides whether the response lists the tasks: when they changed, and again until the member has them. It has
 // not while it reports others, or comes with the epoch before: a response was lost, and Kafka would never repeat it.
 func (h *heartbeat) tellTasks(next *record.CurrentAssignment, acknowledged bool) bool {
 	switch {
-	case h.joining() || h.req.MemberEpoch != h.current.MemberEpoch:
+	case h.joining() || h.behind():
 		return true
 	case next != h.current && !next.Assigned.Equal(h.current.Assigned):
 		return true

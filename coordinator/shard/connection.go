@@ -1,0 +1,71 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+// connected notes over which connection a member is heard, where its end matters for the group.
+func (m *Machine) connected(c *Call, r *streams.HeartbeatRequest, soft *streams.Soft, s *coordinator.GroupSettings) {
+	limit := streams.DisconnectMs(s)
+	if limit == 0 || c.Hold == nil || r.MemberEpoch == streams.LeaveEpoch {
+		return
+	}
+	sm := soft.Members[r.MemberID]
+	g := m.working.Group(r.GroupID)
+	switch {
+	case sm == nil || g == nil || g.Member(r.MemberID) == nil:
+	case r.MemberEpoch == streams.StaticLeaveEpoch: // it said that it goes
+		sm.Connection = 0
+	case c.Hold.gone.Load(): // its connection ended while the heartbeat waited for its turn
+		m.startDisconnect(memberKey{g.ID, g.Member(r.MemberID).ID}, sm, limit)
+	case sm.Connection != c.Hold.ID:
+		sm.Connection = c.Hold.ID
+		members := m.kept.connections[sm.Connection]
+		if members == nil {
+			members = map[memberKey]struct{}{}
+			m.kept.connections[sm.Connection] = members
+		}
+		members[memberKey{g.ID, g.Member(r.MemberID).ID}] = struct{}{}
+	}
+}
+
+func (m *Machine) startDisconnect(key memberKey, sm *streams.SoftMember, limit int64) {
+	sm.Connection = 0
+	sm.DisconnectDeadline = m.now + limit
+	m.timers.arm(timerKey{kind: timerMember, group: key.group, member: key.member}, sm.NextDeadline())
+}
+
+// Gone tells that a connection ended. byClient says that its client ended it, not a node of coordd or the network between
+// two of them: only then members that were heard over it, and do not come back over another one, are removed before their
+// session time-out, where the group wants that.
+func (m *Machine) Gone(now int64, holder *Holder, byClient bool) {
+	m.now = now
+	if byClient {
+		holder.gone.Store(true)
+	}
+	members := m.kept.connections[holder.ID]
+	delete(m.kept.connections, holder.ID)
+	if h := m.kept.byHolder[holder.ID]; h != nil {
+		if sm := h.group.soft.Members[h.request.MemberID]; byClient && sm != nil && sm.HoldCuts < 255 {
+			sm.HoldCuts++
+		}
+		m.refuse(m.unhold(h), notCoordinator)
+	}
+	if !byClient {
+		return
+	}
+	for key := range members {
+		e := m.groups[key.group]
+		if e == nil || e.soft == nil {
+			continue
+		}
+		sm := e.soft.Members[key.member]
+		if sm == nil || sm.Connection != holder.ID {
+			continue
+		}
+		if limit := streams.DisconnectMs(m.host.Settings(key.group)); limit > 0 {
+			m.startDisconnect(key, sm, limit)
+		}
+	}
+}

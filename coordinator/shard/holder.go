@@ -1,0 +1,38 @@
+package shard
+
+import "sync/atomic"
+
+// Holder is a client connection over which answers to heartbeats may be held: what its gateway and the machines of
+// shards tell each other about it without locks. Heartbeats of a connection are numbered, ascending from 1; at most the
+// last one may be held, since answers keep their order.
+type Holder struct {
+	// ID names the connection among all of this node.
+	ID uint64
+
+	released atomic.Uint64 // all heartbeats up to this number are to be answered
+	held     atomic.Uint64 // the heartbeat that is held; 0: none
+	gone     atomic.Bool   // its client has ended the connection
+}
+
+// NewHolder makes a Holder; id is not used for another connection of the node.
+func NewHolder(id uint64) *Holder { return &Holder{ID: id} }
+
+// Release says that heartbeats up to the number must be answered. true means that one is held and that its machine is to
+// be told by [Machine.LetGo]; the heartbeat itself must have been submitted before.
+func (h *Holder) Release(number uint64) bool {
+	h.released.Store(number)
+	held := h.held.Load()
+	return held != 0 && held <= number
+}
+
+// begin marks a heartbeat as held, unless it is released already: whoever of the two comes second sees the other.
+func (h *Holder) begin(number uint64) bool {
+	h.held.Store(number)
+	if h.released.Load() < number {
+		return true
+	}
+	h.end(number)
+	return false
+}
+
+func (h *Holder) end(number uint64) { h.held.CompareAndSwap(number, 0) }

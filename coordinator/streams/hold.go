@@ -1,0 +1,168 @@
+package streams
+
+import (
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// Holding says whether the answer to a heartbeat may be held back until it would say something new. It has a meaning
+// for decisions of [Heartbeat] without an error and with a member epoch above 0.
+type Holding struct {
+	// News says that the answer tells the member something that it must know now.
+	News bool
+	// Expects says that the member has to acknowledge or to revoke tasks first.
+	Expects bool
+	// Keeps says that the member keeps its interval (its last heartbeat was at least half an interval ago), or that this
+	// heartbeat acknowledges what it was told: a client that sends faster is answered at once.
+	Keeps bool
+	// Waits says that tasks of the member's target are not released by others yet.
+	Waits bool
+}
+
+// maxHoldMs bounds the hold that the interval gives: clients give requests up after 30 s by default, but networks forget
+// connections, and tools have shorter time-outs.
+const maxHoldMs = 4900
+
+// holdMarginMs is what a hold leaves of the heartbeat interval, so that members send no more heartbeats than without.
+const holdMarginMs = 100
+
+// maxHoldCuts is how often a member's connection may close while its answer is held before it is held no more.
+const maxHoldCuts = 2
+
+// HoldMs is how long an answer to the member may be held, in milliseconds; 0: not at all.
+func (m *SoftMember) HoldMs(s *coordinator.GroupSettings) int32 {
+	hold := s.HeartbeatIntervalMs - holdMarginMs
+	if s.HeartbeatHoldMs >= 0 {
+		hold = min(hold, s.HeartbeatHoldMs)
+	} else {
+		hold = min(hold, maxHoldMs)
+	}
+	if m != nil && m.HoldCuts > 0 {
+		if m.HoldCuts >= maxHoldCuts {
+			return 0
+		}
+		hold /= 2
+	}
+	return max(0, hold)
+}
+
+// DisconnectMs is after what time a member whose connection ended without a leave is removed; 0: its session time-out
+// alone counts.
+func DisconnectMs(s *coordinator.GroupSettings) int64 {
+	if s.DisconnectTimeoutMs <= 0 {
+		return 0
+	}
+	return max(int64(s.DisconnectTimeoutMs), 2*int64(s.HeartbeatIntervalMs))
+}
+
+// told is what an answer told a member, beside its tasks.
+type told struct {
+	known             bool
+	status            uint8
+	heartbeat, offset int32
+	lag               int64
+	epoch             int32
+}
+
+// waitingStatus is the bit of the statuses that let a client wait, whichever they are.
+const waitingStatus = 1 << StatusMissingInternalTopics
+
+func toldBy(r *HeartbeatResponse) told {
+	t := told{
+		known: true, heartbeat: r.HeartbeatIntervalMs, offset: r.TaskOffsetIntervalMs, lag: r.AcceptableRecoveryLag,
+		epoch: r.MemberEpoch,
+	}
+	for i := range r.Status {
+		switch code := r.Status[i].Code; code {
+		case StatusMissingInternalTopics, StatusAssignmentDelayed:
+			t.status |= waitingStatus
+		default:
+			t.status |= 1 << code
+		}
+	}
+	return t
+}
+
+// holding compares the answer with what the member was told last. What a member can wait for without harm is not told
+// while its group is being rebalanced: an answer that asks for no acknowledgement leaves the coordinator without a
+// heartbeat of that member until its interval is over, and so without a way to tell it its next tasks.
+func (h *heartbeat) holding(d *Decision, next *record.CurrentAssignment, acknowledged bool) {
+	r, now := &d.Reply, toldBy(&d.Reply)
+	d.told = now
+	if h.joining() {
+		return
+	}
+	var last told
+	pending := r.Active != nil
+	if h.entry != nil {
+		last = h.entry.told
+		pending = pending || d.Soft.told == 0 && h.entry.toldAt != 0
+	}
+	d.Holding.Waits = next.State == record.MemberUnreleasedTasks
+	d.Holding.Expects = pending || next.State != record.MemberStable && !d.Holding.Waits
+	d.Holding.Keeps = acknowledged || h.entry == nil || h.entry.unheard && h.req.MemberEpoch == last.epoch ||
+		h.arrived()-h.entry.lastBeat >= int64(h.env.Settings.HeartbeatIntervalMs)/2
+	switch {
+	case r.Active != nil || !last.known || now.heartbeat != last.heartbeat || now.offset != last.offset || now.lag != last.lag:
+		d.Holding.News = true
+	case now.status != last.status:
+		released := now.status == last.status&^waitingStatus
+		d.Holding.News = !released || !d.Holding.Waits || !next.Assigned.IsEmpty()
+	case r.Endpoints != nil || r.MemberEpoch != h.req.MemberEpoch:
+		d.Holding.News = d.Records == nil && StateOf(h.group) == StateStable
+	}
+}
+
+// arrived is when the request came.
+func (h *heartbeat) arrived() int64 {
+	if h.since != 0 {
+		return h.since
+	}
+	return h.env.Now
+}
+
+// Answered tells that the reply of a decision goes to its member now.
+func (s *Soft) Answered(d *Decision) {
+	if d.Soft.Member == "" {
+		return
+	}
+	m := d.Soft.entry
+	if m == nil {
+		if m = s.Members[d.Soft.Member]; m == nil {
+			return
+		}
+	}
+	m.unheard = d.told.epoch != m.told.epoch || d.Reply.Active != nil
+	m.told = d.told
+}
+
+// maxFastMs is how long members are told the shorter interval for one group epoch.
+const maxFastMs = 30_000
+
+// interval is the heartbeat interval that the member is told. One that cannot be held comes more often while it waits for
+// tasks, or others wait for it. It is never told so together with a status that the client measures its patience by (it
+// waits twice the interval before it gives missing source topics up).
+func (h *heartbeat) interval(d *Decision, next *record.CurrentAssignment) int32 {
+	s := h.env.Settings
+	fast := s.RebalanceHeartbeatIntervalMs
+	if fast <= 0 || fast >= s.HeartbeatIntervalMs || h.mayHold && h.entry.HoldMs(s) > 0 {
+		return s.HeartbeatIntervalMs
+	}
+	if h.topology == nil || h.validated != h.topology.Epoch {
+		return s.HeartbeatIntervalMs
+	}
+	assigning := h.epoch > h.goalEpoch
+	if !assigning && next.State == record.MemberStable && next.MemberEpoch == h.goalEpoch {
+		return s.HeartbeatIntervalMs
+	}
+	since := h.env.Now
+	if h.soft != nil && h.soft.fastEpoch == h.epoch {
+		since = h.soft.fastSince
+	} else {
+		d.Soft.fastEpoch, d.Soft.fastSince = h.epoch, since
+	}
+	if h.env.Now-since >= maxFastMs {
+		return s.HeartbeatIntervalMs
+	}
+	return fast
+}
