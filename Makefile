@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build test race sim e2e bench lint fuzz
+.PHONY: help build test race sim e2e bench lint fuzz mutate
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ bench: ## figures beside real Kafka in one run (needs JDK 17 and Maven); SECTION
 
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each
 	@FUZZTIME=$(or $(FUZZTIME),20s) internal/tools/fuzz
+
+mutate: ## remove lines that keep invariants, one at a time, in a copy: does a test notice? (a few minutes)
+	$(GO) run ./internal/tools/mutate
 
 lint: ## gofmt, go vet, staticcheck, golangci-lint's default set, go mod tidy
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed"; exit 1; }

@@ -30,6 +30,12 @@ func TestBadAssignmentsReachNobody(t *testing.T) {
 		},
 		"unknown member": func(assignor.Spec) (assignor.Assignment, error) { return assignor.Assignment{"A": all, "X": {}}, nil },
 		"active twice":   func(assignor.Spec) (assignor.Assignment, error) { return assignor.Assignment{"A": all, "B": all}, nil },
+		"twice in a process": func(assignor.Spec) (assignor.Assignment, error) {
+			return assignor.Assignment{"A": all, "B": {Standby: set("0_0")}}, nil
+		},
+		"partition below 0": func(assignor.Spec) (assignor.Assignment, error) {
+			return assignor.Assignment{"A": all, "B": {Warmup: topology.NewTasks(topology.Task{Subtopology: "0", Partition: -1})}}, nil
+		},
 		"two roles": func(assignor.Spec) (assignor.Assignment, error) {
 			return assignor.Assignment{"A": {Active: all.Active, Standby: set("0_0")}}, nil
 		},
@@ -44,6 +50,9 @@ func TestBadAssignmentsReachNobody(t *testing.T) {
 			w.assign = answer
 			join := goodJoin()
 			join.MemberID = "B"
+			if process := "Q"; name != "twice in a process" {
+				join.ProcessID = &process
+			}
 			d := mustReply(t, w, join)
 			if len(d.Effects) != 1 || d.Reply.Err != nil || d.Reply.MemberEpoch != 2 || len(d.Reply.Status) != 1 {
 				t.Fatalf("%+v", d)

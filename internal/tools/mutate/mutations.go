@@ -1,0 +1,164 @@
+package main
+
+// mutation is a line that keeps an invariant, and the test that fails without it.
+type mutation struct {
+	// invariant is the number in docs/architecture.md, and keeps what the line is for.
+	invariant int
+	keeps     string
+	file      string
+	// old occurs once in the file; fresh takes its place and still compiles.
+	old, fresh string
+	// test is the test that fails, with its subtest, of the package at dir.
+	dir, test string
+}
+
+var mutations = []mutation{
+	{
+		1, "a task is given only when no process owns it",
+		"coordinator/streams/reconcile.go",
+		"	if _, owned := r.group.ActiveOwner(t); owned {\n		return false\n	}\n", "",
+		"coordinator/streams", "TestScripts/scale_out.txt",
+	},
+	{
+		1, "a member moves on only when it has reported that it released what it was to revoke",
+		"coordinator/streams/reconcile.go",
+		"		if !r.released(c.Revoking) {\n			return c, nil\n		}\n", "",
+		"coordinator/streams", "TestGroupsSettleAndKeepTasksApart",
+	},
+	{
+		1, "a process holds no two replicas of a task",
+		"coordinator/streams/reconcile.go",
+		"	return !r.group.StandbyHeldBy(t, r.process) &&\n		(!r.group.WarmupHeldBy", "	return true &&\n		(!r.group.WarmupHeldBy",
+		"coordinator/streams", "TestScripts/role_replica.txt",
+	},
+	{
+		1, "an assignor's result that runs a task twice reaches nobody",
+		"coordinator/streams/targetcheck.go",
+		"						return fmt.Errorf(\"assignor: task %s_%d is active on %s and %s\", task.Subtopology, task.Partition, other, m.ID)\n",
+		"						_ = other\n",
+		"coordinator/streams", "TestBadAssignmentsReachNobody/active_twice",
+	},
+	{
+		1, "a member with an epoch that the group does not expect is fenced",
+		"coordinator/streams/member.go",
+		"	h.setMember(m)\n	return h.checkEpoch()\n", "	h.setMember(m)\n	return nil\n",
+		"coordinator/streams", "TestScripts/fencing.txt",
+	},
+	{
+		1, "a static member whose place another one took is fenced",
+		"coordinator/streams/static.go",
+		"		if !same {\n			return fencedInstance(h.req.MemberID, instance, holder.ID)\n		}\n", "",
+		"coordinator/streams", "TestScripts/static.txt",
+	},
+	{
+		1, "no task moves before the commits of an earlier leader are fenced upstream",
+		"coordinator/shard/claim.go",
+		"	return e != nil && e.inherited\n", "	return e == nil\n",
+		"coordinator/shard", "TestNewLeaderTakesTheMembershipOverBeforeTasksMove",
+	},
+	{
+		1, "no task is taken from a member while its commits are under way",
+		"coordinator/shard/heartbeat.go",
+		"	g.blocked = append(g.blocked, c)\n	return true\n", "	return false\n",
+		"coordinator/shard", "TestTaskIsHandedOnOnlyAfterTheMembersCommits",
+	},
+	{
+		1, "a member that falls silent is removed after its session time-out",
+		"coordinator/streams/soft.go",
+		"		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}\n", "		sm := &SoftMember{}\n",
+		"coordinator/streams", "TestScripts/expire.txt",
+	},
+	{
+		2, "whoever leaves raises the group epoch",
+		"coordinator/streams/leave.go",
+		"	meta.Epoch++\n", "",
+		"coordinator/streams", "TestGroupsSettleAndKeepTasksApart",
+	},
+	{
+		2, "a member is gone only after its assignment and its target",
+		"fsm/evolve.go",
+		"	case m.Target != nil:\n		return fmt.Errorf(\"%w: the member has a target assignment\", ErrRejected)\n", "",
+		"fsm", "TestReplayRules",
+	},
+	{
+		3, "an answer waits until the log holds what it tells",
+		"coordinator/shard/heartbeat.go",
+		"			m.open.parked = append(m.open.parked, c)\n", "			c.Done.CallDone(c)\n",
+		"coordinator/shard", "TestReplyWaitsForCommit",
+	},
+	{
+		3, "an answer waits for changes of others that it saw",
+		"coordinator/shard/machine.go",
+		"	return m.inflight.touches(group) || len(m.queue) > 0 && m.queued[group] > 0\n",
+		"	return len(m.queue) > 0 && m.queued[group] > 0\n",
+		"coordinator/shard", "TestReplyWaitsForCommit",
+	},
+	{
+		3, "a leader answers from memory only with a fresh proof that it still leads",
+		"coordinator/shard/machine.go",
+		"	if !m.proven() {\n		m.unproven = append(m.unproven, c)\n		m.prove()\n		return\n	}\n", "",
+		"coordinator/shard", "TestAnswersFromMemoryNeedAFreshProof",
+	},
+	{
+		3, "a new leader serves only after the barrier of its term",
+		"raftnode/lead.go",
+		"		if b.err = g.node.barrier(in.raft); b.err != nil {\n			return\n		}\n", "",
+		"raftnode", "TestBarrierFailureDoesNotLeaveHalfALeader",
+	},
+	{
+		3, "an unknown outcome ends the leadership",
+		"coordinator/shard/batch.go",
+		"	if !notStarted || b.partial {\n		m.resign()\n		return\n	}\n", "",
+		"coordinator/shard", "TestUnknownOutcomeEndsTheLeadership",
+	},
+	{
+		4, "nobody is removed for the time of a pause of the process",
+		"coordinator/shard/timers.go",
+		"		m.graceUntil = max(m.graceUntil, now+min(late, maxGraceMs))\n", "",
+		"coordinator/shard", "TestNobodyExpiresForAPauseOfTheProcess",
+	},
+	{
+		4, "a member that uses its previous epoch is told again before it is moved on",
+		"coordinator/streams/heartbeat.go",
+		"	if reconciledTo(h.current, goalEpoch) || h.behind() {\n", "	if reconciledTo(h.current, goalEpoch) {\n",
+		"coordinator/streams", "TestScripts/lost_responses.txt",
+	},
+	{
+		5, "tasks are told again to a member that reports others",
+		"coordinator/streams/status.go",
+		"	return h.reported() && !acknowledged\n", "	return false\n",
+		"coordinator/streams", "TestGroupsSettleAndKeepTasksApart",
+	},
+	{
+		6, "a task named twice in the reported offsets is refused before anything changed",
+		"coordinator/streams/member.go",
+		"			return nil, coordinator.Errorf(coordinator.InvalidRequest, \"%s contain task %s_%d twice.\",\n				field, out[i].Subtopology, out[i].Partition)\n",
+		"			continue\n",
+		"coordinator/streams", "TestScripts/offsets.txt",
+	},
+	{
+		7, "no target is computed before the topics are known",
+		"coordinator/shard/timers.go",
+		"			m.timers.arm(key, m.now+m.options.RetryMs)\n			return streams.Decision{}, false\n		}\n		env := m.env(g.ID)\n		return streams.Tick(",
+		"		}\n		env := m.env(g.ID)\n		return streams.Tick(",
+		"coordinator/shard", "TestNoTargetIsComputedBeforeTheTopicsAreKnown",
+	},
+	{
+		8, "a record that is replaced leaves the digest",
+		"fsm/evolve.go",
+		"	e.digest += hash - *old\n", "	e.digest += hash\n",
+		"fsm", "TestFreshReplayedRestored",
+	},
+	{
+		8, "a snapshot whose digest is another one is refused",
+		"fsm/snapshot.go",
+		"		return fmt.Errorf(\"%w: digest mismatch\", ErrSnapshot)\n", "		return nil\n",
+		"fsm", "TestSnapshotDamage",
+	},
+	{
+		8, "an entry that was logged in another term than its proposer led has no effect",
+		"raftnode/propose.go",
+		"	return len(l.Extensions) == 8 && decodeTerm(l.Extensions) != l.Term\n", "	return false\n",
+		"raftnode", "TestStaleTermHasNoEffect",
+	},
+}
