@@ -26,9 +26,9 @@ import (
 type side struct {
 	name      string
 	bootstrap string
-	cluster   *rig.Cluster // nil for Kafka
 	members   map[string]*rig.Probe
 	beaten    time.Time
+	admin     *kadm.Client
 }
 
 // both are the two sides, with the tools that are run against them.
@@ -94,13 +94,18 @@ func startBoth(t *testing.T, settings map[string]any, ours map[string]any) *both
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.kafka = &side{name: "kafka", bootstrap: first.Bootstrap(), members: map[string]*rig.Probe{}}
-	b.coordd = &side{name: "coordd", bootstrap: cluster.Bootstrap(), cluster: cluster, members: map[string]*rig.Probe{}}
+	b.kafka = newSide(t, "kafka", first.Bootstrap())
+	b.coordd = newSide(t, "coordd", cluster.Bootstrap())
 	if b.tools, err = rig.StartTools(java, b.dir); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.tools.Kill)
 	return b
+}
+
+func newSide(t *testing.T, name, bootstrap string) *side {
+	t.Helper()
+	return &side{name: name, bootstrap: bootstrap, members: map[string]*rig.Probe{}, admin: kadm.NewClient(client(t, bootstrap))}
 }
 
 // each does the same on both sides.

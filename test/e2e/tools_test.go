@@ -34,7 +34,7 @@ func with(joining, more func(*kmsg.StreamsGroupHeartbeatRequest)) func(*kmsg.Str
 	}
 }
 
-// TestTools compares what Kafka's own tools print and how they end with coordd and with Kafka as the coordinator, over groups
+// TestTools compares what Kafka's own tools print and how they end, and what an admin client of Go is told, with coordd and with Kafka as the coordinator, over groups
 // with the same members.
 func TestTools(t *testing.T) {
 	b := startBoth(t, scripted, nil)
@@ -68,9 +68,12 @@ func TestTools(t *testing.T) {
 	t.Run("list", func(t *testing.T) { toolsList(t, b) })
 	t.Run("describe", func(t *testing.T) { toolsDescribe(t, b) })
 	t.Run("topics", func(t *testing.T) { toolsTopics(t, b) })
+	t.Run("kadm", func(t *testing.T) { adminReads(t, b) })
 	t.Run("active", func(t *testing.T) { toolsActive(t, b) })
+	t.Run("kadm active", func(t *testing.T) { adminActive(t, b) })
 	b.each(func(s *side) { s.leave(t, "count"); s.leave(t, "plain") })
 	t.Run("empty", func(t *testing.T) { toolsEmpty(t, b) })
+	t.Run("kadm empty", func(t *testing.T) { adminReads(t, b); adminEmpty(t, b) })
 	t.Run("delete", func(t *testing.T) { toolsDelete(t, b) })
 }
 

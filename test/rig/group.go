@@ -248,8 +248,7 @@ func (p *Probe) Commit(topic string, offsets map[int32]int64) error {
 		t.Partitions = append(t.Partitions, part)
 	}
 	r.Topics = append(r.Topics, t)
-	r.SetVersion(9) // the last that names topics instead of ids
-	resp, err := p.conn.roundTrip(r, 10*time.Second)
+	resp, err := p.conn.DoVersion(r, 9, 10*time.Second) // the last version that names topics instead of ids
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,12 @@ func (c *Conn) Do(req kmsg.Request, within time.Duration) (kmsg.Response, error)
 	return c.roundTrip(req, within)
 }
 
+// DoVersion is Do with the given version of the request.
+func (c *Conn) DoVersion(req kmsg.Request, version int16, within time.Duration) (kmsg.Response, error) {
+	req.SetVersion(version)
+	return c.roundTrip(req, within)
+}
+
 func (c *Conn) roundTrip(req kmsg.Request, within time.Duration) (kmsg.Response, error) {
 	c.next++
 	c.buf = c.format.AppendRequest(c.buf[:0], req, c.next)
