@@ -24,7 +24,7 @@ func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 	o := &observer{
 		log: log,
 		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "coordd_streams_group_rebalance_count", Help: "New epochs of streams groups on this node.",
+			Name: "coordd_streams_group_rebalance_total", Help: "New epochs of streams groups on this node.",
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coordd_group_errors_total", Help: "Errors answered to members, by error code.",
