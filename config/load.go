@@ -159,6 +159,8 @@ func build(v *viper.Viper) (*Node, error) {
 		MaxRequestBytes:      int(r.int("socket.request.max.bytes")),
 		MaxIdleMs:            int(r.int("connections.max.idle.ms")),
 		MaxConnections:       int(r.int("max.connections")),
+		RetentionMinutes:     r.int32("offsets.retention.minutes"),
+		RetentionCheckMs:     r.int("offsets.retention.check.interval.ms"),
 	}
 	n.Streams = r.streams()
 	n.Peers = r.peers()

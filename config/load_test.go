@@ -69,6 +69,8 @@ func TestRefusalsNameSettingValueAndRange(t *testing.T) {
 		{"group.streams.assignors=", "group.streams.assignors", "empty"},
 		{"group.streams.assignors=sticky,sticky", "group.streams.assignors", "twice"},
 		{"offsets.store=raft", "offsets.store", "one of upstream"},
+		{"offsets.retention.minutes=0", "offsets.retention.minutes", "1 or more"},
+		{"offsets.retention.check.interval.ms=0", "offsets.retention.check.interval.ms", "1 to"},
 		{"client.listen=nowhere", "client.listen", "host:port"},
 		{"data.dir=", "data.dir", "folder"},
 		{"upstream.bootstrap.servers=", "upstream.bootstrap.servers", "broker"},

@@ -31,7 +31,10 @@ type Node struct {
 	MaxRequestBytes      int
 	MaxIdleMs            int
 	MaxConnections       int
-	Streams              Streams
+	// RetentionMinutes is how long a group stays that has no members, and RetentionCheckMs how often that is looked at.
+	RetentionMinutes int32
+	RetentionCheckMs int64
+	Streams          Streams
 }
 
 // Peer is one node of the cluster.

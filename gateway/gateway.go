@@ -67,7 +67,6 @@ type Gateway struct {
 	net     Network
 	log     causeLog
 	metrics metrics
-	made    time.Time
 
 	versions versionCache
 	where    coordinatorCache
@@ -134,7 +133,7 @@ func New(cfg Config) *Gateway {
 	}
 	g := &Gateway{
 		cfg: cfg, coords: cfg.Coordinators, cluster: cfg.Cluster, net: cfg.Network,
-		made: time.Now(), ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
+		ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
 	}
 	g.log.logger = cfg.Logger
 	g.metrics.init(cfg.Registerer)

@@ -107,7 +107,7 @@ func (c *conn) replyFromLeader(group string, h protocol.Header, body, frame []by
 // replyFrame answers a request by a whole frame.
 func (c *conn) replyFrame(h protocol.Header, answer []byte) {
 	s := c.open(h, nil)
-	s.out, s.code = append(s.out[:0], answer...), codeIn(h, answer)
+	s.out = append(s.out[:0], answer...)
 	s.answer()
 }
 
@@ -117,9 +117,7 @@ func (c *conn) replyError(h protocol.Header, body []byte, e *coordinator.Error) 
 	if err != nil {
 		return err
 	}
-	s := c.open(h, nil)
-	s.out, s.code = append(s.out[:0], answer...), e.Code
-	s.answer()
+	c.replyFrame(h, answer)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"sync"
-	"time"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
@@ -18,9 +17,7 @@ type slot struct {
 	h     protocol.Header
 	frame []byte // the request with its length prefix; aliases buf
 	buf   *readBuf
-	out   []byte           // the answer with its length prefix; empty for none
-	began time.Duration    // when the reader had read the request, see [Gateway.now]; notOurs where the answer is not ours
-	code  coordinator.Code // the first error in the answer
+	out   []byte // the answer with its length prefix; empty for none
 
 	call shard.Call
 	beat streams.HeartbeatRequest
@@ -39,7 +36,6 @@ func (c *conn) open(h protocol.Header, frame []byte) *slot {
 	s.c, s.h, s.frame, s.buf = c, h, frame, c.in.rb
 	s.buf.pin()
 	s.ready, s.next, s.out = false, nil, s.out[:0]
-	s.began, s.code = c.began, coordinator.None
 	c.mu.Lock()
 	if c.tail == nil {
 		c.head = s
@@ -57,7 +53,6 @@ func (c *conn) open(h protocol.Header, frame []byte) *slot {
 func (s *slot) answer() {
 	c := s.c
 	c.mu.Lock()
-	c.count(s)
 	s.ready = true
 	if c.head != s {
 		c.mu.Unlock()
@@ -160,7 +155,6 @@ func (c *conn) flushLoop(o *outBuf, n int) {
 
 // fail answers a heartbeat with an error of the coordinator's own.
 func (s *slot) fail(err *coordinator.Error) {
-	s.code = err.Code
 	s.call.Heartbeat = streams.HeartbeatResponse{Err: err}
 	s.out = protocol.AppendHeartbeat(s.out[:0], s.h.Version, s.h.Correlation, &s.call.Heartbeat)
 	s.answer()
@@ -176,9 +170,6 @@ func (s *slot) CallDone(call *shard.Call) {
 		}
 		s.fail(call.Err)
 		return
-	}
-	if call.Heartbeat.Err != nil {
-		s.code = call.Heartbeat.Err.Code
 	}
 	s.out = protocol.AppendHeartbeat(s.out[:0], s.h.Version, s.h.Correlation, &call.Heartbeat)
 	s.answer()

@@ -91,9 +91,6 @@ func (p *proposals) run(g *Group) {
 		if !p.pop(pr) {
 			return // abandoned
 		}
-		if err == nil {
-			g.node.metrics.commits.Observe(time.Since(pr.at).Seconds())
-		}
 		pr.done(err)
 	}
 }
@@ -150,17 +147,6 @@ func (p *proposals) oldest() time.Time {
 		}
 	}
 	return time.Time{}
-}
-
-// inFlight is the number of proposals that the library holds.
-func (g *Group) inFlight() int {
-	in := g.inst.Load()
-	if in == nil {
-		return 0
-	}
-	in.proposals.mu.Lock()
-	defer in.proposals.mu.Unlock()
-	return in.proposals.inFlight
 }
 
 // idle says that the library holds no proposal.

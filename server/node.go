@@ -68,7 +68,6 @@ type Node struct {
 	parts     Parts
 	assignors assignors
 	observer  *observer
-	measured  *shardMetrics
 
 	raft    *raftnode.Node
 	system  *system
@@ -95,7 +94,6 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
-	n.measure()
 	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{Source: parts.Topics, Logger: parts.Logger.Named("topics")})
 	n.creator = topicctl.NewCreator(topicctl.CreatorConfig{
 		Source: parts.Topics, Watcher: n.watcher, Logger: parts.Logger.Named("topics"), Rand: mathrand.Float64,
@@ -242,8 +240,13 @@ func (n *Node) newClusterID() string {
 	return base64.RawURLEncoding.EncodeToString(id)
 }
 
+// maxRetentionCheck stands for never: times of that size can still be added up.
+const maxRetentionCheck = 100 * 365 * 24 * time.Hour
+
 func (n *Node) shardOptions() shard.Options {
 	o := shard.DefaultOptions()
+	o.RetentionMs = int64(n.config.RetentionMinutes) * 60_000
+	o.RetentionCheckMs = min(n.config.RetentionCheckMs, maxRetentionCheck.Milliseconds())
 	if n.config.RaftPreset == "wan" {
 		o.LeaseMs = raftnode.WAN().Lease.Milliseconds()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/loglimit"
 )
 
@@ -14,7 +15,7 @@ import (
 // may try again at once; none for a steady heartbeat.
 type observer struct {
 	log        hclog.Logger
-	rebalances prometheus.Counter
+	rebalances *prometheus.CounterVec
 	errors     *prometheus.CounterVec
 
 	refused loglimit.Limit[coordinator.Code]
@@ -23,12 +24,15 @@ type observer struct {
 func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 	o := &observer{
 		log: log,
-		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "coordd_streams_group_rebalance_total", Help: "New epochs of streams groups on this node.",
-		}),
+		rebalances: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_streams_group_rebalances_total", Help: "New epochs of streams groups on this node, by the first cause.",
+		}, []string{"cause"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "coordd_group_errors_total", Help: "Errors answered to members, by error code.",
 		}, []string{"code"}),
+	}
+	for _, cause := range streams.CauseLabels() {
+		o.rebalances.WithLabelValues(cause) // so that a rate sees the first one
 	}
 	if registry != nil {
 		registry.MustRegister(o.rebalances, o.errors)
@@ -47,9 +51,11 @@ func (o *observer) event(number uint32, e shard.Event) {
 				"left-out", skipped)
 		}
 	case e.Cause.Kinds != 0:
-		o.rebalances.Inc()
+		o.rebalances.WithLabelValues(e.Cause.Kinds.Label()).Inc()
 		o.log.Info("new group epoch", "group", e.Group, "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
 			"member", e.Cause.MemberID, "host", e.Cause.Host, "detail", e.Cause.Detail)
+	case e.Expired:
+		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", e.Group)
 	default:
 		o.log.Info("group state", "group", e.Group, "shard", number, "from", string(e.Before), "to", string(e.After))
 	}

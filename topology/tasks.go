@@ -178,6 +178,22 @@ func (t Tasks) Intersects(o Tasks) bool {
 	return false
 }
 
+// NumCommon is the number of tasks that the sets have in common.
+func (t Tasks) NumCommon(o Tasks) (n int) {
+	for i, j := 0, 0; i < len(t) && j < len(o); {
+		switch c := strings.Compare(t[i].Subtopology, o[j].Subtopology); {
+		case c < 0:
+			i++
+		case c > 0:
+			j++
+		default:
+			n += countCommon(t[i].Partitions, o[j].Partitions)
+			i, j = i+1, j+1
+		}
+	}
+	return n
+}
+
 // countCommon counts the elements that two ascending lists share.
 func countCommon(a, b []int32) int {
 	n := 0

@@ -18,6 +18,7 @@ type batch struct {
 	records []record.Record
 	rest    [][]record.Record // chunks that follow in entries of their own
 	bytes   int
+	journal map[record.Key]int            // where the journal entries are in records
 	groups  map[string]streams.GroupState // touched groups and their states before
 	order   []string                      // the touched groups, in the order of their first change
 	parked  []*Call
@@ -119,9 +120,34 @@ func (m *Machine) append(id string, records []record.Record) error {
 		b.order = append(b.order, id)
 	}
 	m.working = working
-	b.records = append(b.records, records...)
-	b.bytes += sizeOf(records)
+	b.add(records)
 	return nil
+}
+
+// add takes records along. An entry of the journal that the batch writes again replaces the one before, so that a crowd of
+// joins costs one; the place of the old one stays empty until the batch is proposed.
+func (b *batch) add(records []record.Record) {
+	b.bytes += sizeOf(records)
+	for i := range records {
+		if k := records[i].Key; k.Type == record.TypeJournalEntry {
+			if at, ok := b.journal[k]; ok {
+				b.bytes -= record.Size(b.records[at])
+				b.records[at] = record.Record{}
+			} else if b.journal == nil {
+				b.journal = map[record.Key]int{}
+			}
+			b.journal[k] = len(b.records)
+		}
+		b.records = append(b.records, records[i])
+	}
+}
+
+// compact drops the empty places.
+func (b *batch) compact() {
+	if b.journal != nil {
+		b.records = slices.DeleteFunc(b.records, func(r record.Record) bool { return r.Key.Type == 0 })
+		b.journal = nil
+	}
 }
 
 func stateOf(g *fsm.Group) streams.GroupState {
@@ -144,6 +170,7 @@ func sizeOf(records []record.Record) int {
 func (m *Machine) propose() {
 	b := m.open
 	m.open, m.inflight = nil, b
+	b.compact()
 	b.rest = split(b.records, m.options.MaxBatchBytes)
 	m.proposeNext()
 }

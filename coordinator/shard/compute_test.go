@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 )
 
 // offloading is a rig with a group of three members whose next target is computed beside the shard.
@@ -223,14 +225,20 @@ func TestLargeTargetInSeveralEntriesEndsWithItsEpoch(t *testing.T) {
 		t.Fatal("one entry")
 	}
 	state := fsm.NewState()
+	whole := slices.IndexFunc(r.proposed[entries:], func(e record.Entry) bool {
+		return slices.ContainsFunc(e.Records, func(r record.Record) bool { return r.Key.Type == record.TypeTargetMetadata })
+	})
 	for i, e := range r.proposed {
 		next, err := state.EvolveAll(e.Records)
 		if err != nil {
 			t.Fatal(err)
 		}
 		state = next
-		if g := state.Group("g"); i >= entries && i < len(r.proposed)-1 && g.AssignmentEpoch() == g.Epoch() {
+		if g := state.Group("g"); i >= entries && i < entries+whole && g.AssignmentEpoch() == g.Epoch() {
 			t.Fatalf("entry %d of %d makes half a target count", i-entries, len(r.proposed)-entries)
+		}
+		if i > entries+whole && slices.ContainsFunc(e.Records, func(r record.Record) bool { return r.Key.Type == record.TypeTargetMember }) {
+			t.Fatalf("targets follow in entry %d of %d", i-entries, len(r.proposed)-entries)
 		}
 	}
 }

@@ -44,6 +44,9 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
 			c.Heartbeat = d.Reply
 			c.Response, c.Err = &c.Heartbeat, nil
+			if d.Reply.Err != nil {
+				m.host.Observe(Event{Group: r.GroupID, Member: r.MemberID, Refused: d.Reply.Err})
+			}
 			m.open.parked = append(m.open.parked, c)
 			m.holdOrAnswer(m.groups[r.GroupID], c, r, &d, env.Settings)
 		}

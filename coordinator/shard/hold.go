@@ -53,7 +53,8 @@ func viewOf(g *fsm.Group, soft *streams.Soft) view {
 	if g.Metadata != nil {
 		v.validated = g.Metadata.ValidatedTopologyEpoch
 	}
-	v.endpoints, v.shutdown, v.delay = soft.EndpointEpoch, soft.Shutdown != "", soft.InitialDelayUntil
+	v.shutdown = g.Marks != nil && g.Marks.ShutdownBy != ""
+	v.endpoints, v.delay = soft.EndpointEpoch, soft.InitialDelayUntil
 	return v
 }
 
@@ -291,8 +292,8 @@ func (m *Machine) softSeen(e *group) {
 		return
 	}
 	s := e.soft
-	if s.EndpointEpoch != e.seen.endpoints || (s.Shutdown != "") != e.seen.shutdown || s.InitialDelayUntil != e.seen.delay {
-		e.seen.endpoints, e.seen.shutdown, e.seen.delay = s.EndpointEpoch, s.Shutdown != "", s.InitialDelayUntil
+	if s.EndpointEpoch != e.seen.endpoints || s.InitialDelayUntil != e.seen.delay {
+		e.seen.endpoints, e.seen.delay = s.EndpointEpoch, s.InitialDelayUntil
 		m.lookAll(e)
 	}
 }

@@ -68,6 +68,8 @@ type Event struct {
 	Before, After streams.GroupState
 	// Cause is set when the group epoch was raised.
 	Cause streams.Cause
+	// Expired says that the group was deleted because it was empty for so long.
+	Expired bool
 	// Refused is an error that was answered to a member.
 	Refused *coordinator.Error
 	Member  string

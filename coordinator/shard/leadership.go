@@ -16,6 +16,8 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 	m.proofAt = 0
 	m.committed, m.working = state, state
 	m.timers = newTimers()
+	m.electedAt = now
+	m.timers.arm(timerKey{kind: timerRetention}, now+m.options.RetentionCheckMs)
 	for g := range state.Groups() {
 		env := m.env(g.ID)
 		e := m.groupOf(g.ID)

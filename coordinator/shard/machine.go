@@ -24,12 +24,16 @@ type Options struct {
 	OffloadFrom int
 	// RetryMs is the wait before something that failed is tried again.
 	RetryMs int64
+	// RetentionMs is how long a group stays that has no members, and RetentionCheckMs how often that is looked at
+	// (offsets.retention.minutes and offsets.retention.check.interval.ms).
+	RetentionMs, RetentionCheckMs int64
 }
 
 // DefaultOptions fit Raft's default timing.
 func DefaultOptions() Options {
 	return Options{
 		LeaseMs: 150, MaxBatchBytes: maxBatchBytes, MaxBatchDecisions: 256, TargetChunk: 256, OffloadFrom: 20_000, RetryMs: 500,
+		RetentionMs: 7 * 24 * 3600 * 1000, RetentionCheckMs: 600 * 1000,
 	}
 }
 
@@ -64,6 +68,7 @@ type Machine struct {
 	// graceUntil is until when nobody is expired, because the process was paused and could not hear anybody.
 	graceUntil int64
 	claimAt    int64 // when the last claim that no commit asked for is due
+	electedAt  int64
 
 	store   map[uint64]*storeOp
 	nextOp  uint64
@@ -164,17 +169,6 @@ func (m *Machine) Flush() {
 	}
 	m.wake()
 }
-
-// Pending is the number of records that are decided on and not yet handed to the log.
-func (m *Machine) Pending() int {
-	if m.open == nil {
-		return 0
-	}
-	return len(m.open.records)
-}
-
-// Waiting is the number of decisions that wait for their turn.
-func (m *Machine) Waiting() int { return len(m.queue) + len(m.unproven) }
 
 var (
 	notCoordinator = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the group's shard."}

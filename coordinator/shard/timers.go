@@ -11,10 +11,11 @@ import (
 type timerKind uint8
 
 const (
-	timerMember timerKind = iota // session and rebalance time-outs of a member
-	timerGroup                   // initial delay and due assignment of a group
-	timerClaim                   // a claim or release upstream that failed is tried again
-	timerHold                    // the answer to a heartbeat was held for long enough
+	timerMember    timerKind = iota // session and rebalance time-outs of a member
+	timerGroup                      // initial delay and due assignment of a group
+	timerClaim                      // a claim or release upstream that failed is tried again
+	timerHold                       // the answer to a heartbeat was held for long enough
+	timerRetention                  // groups that were empty for too long are looked for
 )
 
 type timerKey struct {
@@ -138,6 +139,8 @@ func (m *Machine) fire(key timerKey) {
 	switch key.kind {
 	case timerHold:
 		m.fireHold(key, g)
+	case timerRetention:
+		m.checkRetention()
 	case timerClaim:
 		if g != nil {
 			g.early = false

@@ -47,6 +47,13 @@ func groupMetadata(g *fsm.Group) *record.GroupMetadata {
 	return g.Metadata
 }
 
+func groupIDOf(g *fsm.Group) string {
+	if g == nil {
+		return ""
+	}
+	return g.ID
+}
+
 func groupTopology(g *fsm.Group) *topology.Topology {
 	if g == nil {
 		return nil

@@ -41,7 +41,7 @@ func TestNothingAliasesTheRequest(t *testing.T) {
 	}
 	show := func() string {
 		s := &script{world: w}
-		out := s.show(&d, true) + s.describe() + w.soft.Shutdown
+		out := s.show(&d, true) + s.describe() + marksOf(w.group()).ShutdownBy
 		for _, r := range d.Records {
 			out += r.Key.Group
 		}

@@ -104,3 +104,41 @@ func TestSteadyHeartbeatAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations", n)
 	}
 }
+
+// BenchmarkJoins lets 500 members join a group of 5,000 tasks, with targets that wait for the assignment interval and with
+// one target for each join, and says what the log gets for a join and how much of it is the journal's.
+func BenchmarkJoins(b *testing.B) {
+	for _, interval := range []int32{1000, 0} {
+		b.Run(fmt.Sprintf("interval=%d", interval), func(b *testing.B) {
+			b.ReportAllocs()
+			var all, journal int
+			for b.Loop() {
+				w := newWorld()
+				w.settings.AssignmentIntervalMs = interval
+				w.setTopic("in", 5000)
+				top := &topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"in"}}}}
+				client := &coordinator.Client{ID: "c", Host: "/10.0.0.7"}
+				for i := range 500 {
+					id := fmt.Sprintf("3a1c9c7e-5d0b-4a54-9d5a-%012d", i)
+					d, err := w.heartbeat(&HeartbeatRequest{
+						Version: 1, GroupID: testGroup, MemberID: id, RebalanceTimeoutMs: 1000, ProcessID: &id, Topology: top,
+						Active: topology.Tasks{}, Standby: topology.Tasks{}, Warmup: topology.Tasks{},
+					}, client)
+					if err != nil || d.Reply.Err != nil {
+						b.Fatal(err, d.Reply.Err)
+					}
+					for _, r := range d.Records {
+						all += record.Size(r)
+						if r.Key.Type == record.TypeJournalEntry {
+							journal += record.Size(r)
+						}
+					}
+				}
+			}
+			joins := float64(500 * b.N)
+			b.ReportMetric(float64(all)/joins, "log-B/join")
+			b.ReportMetric(float64(journal)/joins, "journal-B/join")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/joins, "ns/join")
+		})
+	}
+}

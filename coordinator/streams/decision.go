@@ -50,7 +50,8 @@ type HeartbeatInput struct {
 
 // Decision is the outcome of a decision. Nothing has changed when it is made: the shard proposes the records, applies
 // Soft, releases Reply when the records (and all that the decision saw) are committed, and then runs the effects.
-// A decision with Reply.Err set has no records, and no soft change other than the wish to shut the application down.
+// A decision with Reply.Err set has no soft change, and no records other than marks: the wish to shut the application
+// down outlives a refusal.
 type Decision struct {
 	Records []record.Record
 	// Reply is meaningful for heartbeats and leaves only.
@@ -65,6 +66,7 @@ type Decision struct {
 	Holding Holding
 
 	told told
+	note *note
 }
 
 // Effect is something that the leader does after the commit. It may be repeated or lost without harm.
@@ -84,7 +86,7 @@ func (CreateTopics) effect()   {}
 func (GroupEmptied) effect()   {}
 func (AssignorFailed) effect() {}
 
-// CauseKind is a set of reasons for a new group epoch.
+// CauseKind is a set of reasons for a new group epoch. Journal entries in the log hold the numbers: they stay.
 type CauseKind uint16
 
 // Reasons for a new group epoch.
@@ -100,10 +102,13 @@ const (
 	CauseSessionExpired
 	CauseRebalanceTimeout
 	CauseDisconnected
+	// CauseResumed stands for a change whose entry in the journal was cut off by a failover.
+	CauseResumed
 )
 
 var causeNames = [...]string{"join", "member changed", "static member replaced", "topology", "topics changed",
-	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout", "disconnected"}
+	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout", "disconnected",
+	"resumed"}
 
 // String lists the reasons for people.
 func (k CauseKind) String() string {
@@ -117,6 +122,25 @@ func (k CauseKind) String() string {
 		}
 	}
 	return strings.Join(names, ", ")
+}
+
+// Label is the first reason as the value of a metric's label.
+func (k CauseKind) Label() string {
+	for i, name := range causeNames {
+		if k&(1<<i) != 0 {
+			return strings.ReplaceAll(name, " ", "_")
+		}
+	}
+	return "none"
+}
+
+// CauseLabels are all values that [CauseKind.Label] has for a set with a reason.
+func CauseLabels() []string {
+	labels := make([]string, len(causeNames))
+	for i := range causeNames {
+		labels[i] = CauseKind(1 << i).Label()
+	}
+	return labels
 }
 
 // Cause is why a group epoch was raised, for log lines and the journal.

@@ -18,7 +18,7 @@ func Expire(g *fsm.Group, soft *Soft, env *Env, memberID string) Decision {
 		return ExpireSession(g, env, memberID)
 	}
 	if sm.DisconnectDeadline != 0 && env.Now >= sm.DisconnectDeadline {
-		return expire(g, memberID, CauseDisconnected,
+		return expire(g, env, memberID, CauseDisconnected,
 			fmt.Sprintf("its connection ended and it did not come back within %d ms", DisconnectMs(env.Settings)))
 	}
 	if sm.RebalanceDeadline != 0 && env.Now >= sm.RebalanceDeadline {
@@ -29,7 +29,7 @@ func Expire(g *fsm.Group, soft *Soft, env *Env, memberID string) Decision {
 
 // ExpireSession removes a member that sent no heartbeat for its session time-out.
 func ExpireSession(g *fsm.Group, env *Env, memberID string) Decision {
-	return expire(g, memberID, CauseSessionExpired,
+	return expire(g, env, memberID, CauseSessionExpired,
 		fmt.Sprintf("no heartbeat for %d ms", env.Settings.SessionTimeoutMs))
 }
 
@@ -41,21 +41,22 @@ func ExpireRebalance(g *fsm.Group, env *Env, memberID string, epoch int32) Decis
 		if c.State != record.MemberUnrevokedTasks || c.MemberEpoch != epoch {
 			return Decision{Soft: SoftChange{Member: m.ID, Rebalance: RebalanceTimerCancelled}}
 		}
-		return expire(g, memberID, CauseRebalanceTimeout,
+		return expire(g, env, memberID, CauseRebalanceTimeout,
 			fmt.Sprintf("tasks not revoked within %d ms", metaOf(m).RebalanceTimeoutMs))
 	}
-	return expire(g, memberID, CauseRebalanceTimeout, "")
+	return expire(g, env, memberID, CauseRebalanceTimeout, "")
 }
 
-func expire(g *fsm.Group, memberID string, why CauseKind, detail string) Decision {
+func expire(g *fsm.Group, env *Env, memberID string, why CauseKind, detail string) Decision {
 	var d Decision
 	m := memberOf(g, memberID)
 	if m == nil {
 		d.Soft.Removed = memberID
 		return d
 	}
-	remove(&d, g, m, why)
+	remove(&d, g, m, why, env.Now)
 	d.Cause.Detail = detail
+	d.putJournal(g, g.ID, env.Now)
 	return d
 }
 

@@ -1,6 +1,8 @@
 package streams
 
 import (
+	"strings"
+
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
@@ -21,8 +23,12 @@ func Heartbeat(in HeartbeatInput) Decision {
 		err = h.beat(&d)
 	}
 	if err != nil {
-		// Only the wish to shut the application down outlives a refusal, as in Kafka.
-		return Decision{Reply: HeartbeatResponse{Err: err}, Soft: SoftChange{Shutdown: d.Soft.Shutdown}}
+		refused := Decision{Reply: HeartbeatResponse{Err: err}}
+		if in.Request.ShutdownApplication && in.Request.MemberEpoch < JoinEpoch && in.Group != nil {
+			// The wish counts even if the member is not known any more, as in Kafka.
+			refused.markShutdown(in.Group, strings.Clone(in.Request.MemberID))
+		}
+		return refused
 	}
 	return d
 }
@@ -100,9 +106,12 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 		d.Soft.arrived = h.arrived()
 		d.Soft.SessionDeadline = h.arrived() + int64(h.env.Settings.SessionTimeoutMs)
 	}
-	if h.req.ShutdownApplication {
-		d.Soft.Shutdown = h.memberID
+	if next != h.current && h.settles(next, goalEpoch) {
+		n := d.noted()
+		n.settled, n.slowest = true, h.memberID
 	}
+	h.mark(d)
+	d.putJournal(h.group, h.groupID, h.env.Now)
 	h.respond(d, next)
 	return nil
 }
@@ -123,7 +132,8 @@ func (h *heartbeat) bump(d *Decision) {
 		Key:   record.Key{Type: record.TypeGroupMetadata, Group: h.groupID},
 		Value: bumped(stored, h.topics.Hash, h.validated, h.env.Settings),
 	})
-	d.Cause = Cause{Kinds: h.causes, Epoch: h.epoch, MemberID: h.memberID, Host: h.meta.ClientHost}
+	d.Cause = Cause{Kinds: h.causes, Epoch: h.epoch, MemberID: h.memberID, Host: h.meta.ClientHost,
+		Detail: inputDetail(h.causes, stored, h.topics.Configured, h.env.Settings)}
 	if h.meta.InstanceID != nil {
 		d.Cause.InstanceID = *h.meta.InstanceID
 	}
@@ -162,11 +172,15 @@ func (h *heartbeat) startInitialDelay(d *Decision) {
 
 // initialDelayRuns reports whether the target has to wait for the initial rebalance delay.
 func (h *heartbeat) initialDelayRuns(d *Decision) bool {
-	until := d.Soft.InitialDelay
-	if until == 0 && h.soft != nil {
-		until = h.soft.InitialDelayUntil
+	return h.env.Now < h.delayUntil(d)
+}
+
+// delayUntil is when the initial rebalance delay ends; 0 when none runs.
+func (h *heartbeat) delayUntil(d *Decision) int64 {
+	if d.Soft.InitialDelay != 0 || h.soft == nil {
+		return max(0, d.Soft.InitialDelay)
 	}
-	return h.env.Now < until
+	return h.soft.InitialDelayUntil
 }
 
 // reconcile moves the member towards its goal.

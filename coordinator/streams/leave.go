@@ -1,8 +1,6 @@
 package streams
 
 import (
-	"strings"
-
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
@@ -14,22 +12,29 @@ func (h *heartbeat) leave(d *Decision) *coordinator.Error {
 		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", h.req.GroupID)
 	}
 	h.groupID = h.group.ID
-	if h.req.ShutdownApplication && h.group.NumMembers() > 0 {
-		// The wish counts even if the member is not known any more, as in Kafka; but not where nobody is left, or else
-		// the next start of the application were shut down.
-		d.Soft.Shutdown = strings.Clone(h.req.MemberID)
-	}
 	m, err := h.leaver()
 	if err != nil {
 		return err
 	}
 	if h.req.MemberEpoch == StaticLeaveEpoch && h.req.InstanceID != nil {
 		h.staticLeave(d, m)
+		h.leaveMark(d, m.ID)
 		return nil
 	}
-	remove(d, h.group, m, CauseLeave)
+	remove(d, h.group, m, CauseLeave, h.env.Now)
 	d.Reply = leaveReply(m.ID, LeaveEpoch)
+	if h.group.NumMembers() > 1 {
+		h.leaveMark(d, m.ID)
+	}
+	d.putJournal(h.group, h.groupID, h.env.Now)
 	return nil
+}
+
+// leaveMark keeps the leaver's wish to shut the application down.
+func (h *heartbeat) leaveMark(d *Decision, member string) {
+	if h.req.ShutdownApplication {
+		d.markShutdown(h.group, member)
+	}
 }
 
 // leaver finds who leaves.
@@ -66,7 +71,7 @@ func memberTombstones(group, member string) []record.Record {
 // remove takes a member out of its group. The next heartbeat of another member computes the new target; where nobody
 // is left the assignment epoch follows at once and without a time, so that the next first member need not wait for the
 // assignment interval.
-func remove(d *Decision, g *fsm.Group, m *fsm.Member, why CauseKind) {
+func remove(d *Decision, g *fsm.Group, m *fsm.Member, why CauseKind, now int64) {
 	meta := *groupMetadata(g)
 	meta.Epoch++
 	d.Records = append(memberTombstones(g.ID, m.ID),
@@ -78,10 +83,12 @@ func remove(d *Decision, g *fsm.Group, m *fsm.Member, why CauseKind) {
 			Value: &record.TargetMetadata{AssignmentEpoch: meta.Epoch},
 		})
 		d.Soft.Emptied = true
+		d.markEmpty(g, now)
 		d.Effects = append(d.Effects, GroupEmptied{})
 	}
 	d.Soft.EndpointsStale = metaOf(m).UserEndpoint != nil
 	d.Cause = causeOf(m, why, meta.Epoch)
+	d.note = &note{leaver: m.ID, lost: targetOf(m).Assignment, settled: g.NumMembers() == 1}
 }
 
 func causeOf(m *fsm.Member, why CauseKind, epoch int32) Cause {

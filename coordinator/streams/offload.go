@@ -30,6 +30,7 @@ type TargetJob struct {
 type ComputedTarget struct {
 	job     *TargetJob
 	records []record.Record // the targets that changed, by member id
+	moves   targetMoves
 	err     error
 }
 
@@ -53,8 +54,8 @@ func (c *ComputedTarget) GroupID() string { return c.job.input.groupID }
 
 // Run computes the target. It may be called on any goroutine and takes its time.
 func (j *TargetJob) Run() *ComputedTarget {
-	changed, _, err := j.input.changes()
-	return &ComputedTarget{job: j, records: changed, err: err}
+	c, err := j.input.changes()
+	return &ComputedTarget{job: j, records: c.records, moves: c.moves, err: err}
 }
 
 // offloaded says whether the target is computed beside the shard: the assignor's work grows with members and tasks.
@@ -101,7 +102,8 @@ func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from,
 		}
 		return d, end
 	}
-	targetDone(&d, job.groupID, job.epoch, env)
+	targetDone(&d, job.groupID, job.epoch, env, &c.moves)
+	d.putJournal(g, g.ID, env.Now)
 	if job.epoch < g.Epoch() {
 		d.Soft.Assignment = env.Now
 	}

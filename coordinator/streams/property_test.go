@@ -106,6 +106,7 @@ type simulation struct {
 
 func newSimulation(t *rapid.T) *simulation {
 	s := &simulation{world: newWorld(), t: t, members: map[string]int32{}}
+	s.verify = checkJournal
 	s.settings.InitialRebalanceDelayMs = rapid.SampledFrom([]int32{0, 3000}).Draw(t, "delay")
 	s.settings.AssignmentIntervalMs = rapid.SampledFrom([]int32{0, 1000}).Draw(t, "interval")
 	s.settings.NumStandbyReplicas = rapid.Int32Range(0, 2).Draw(t, "standbys")

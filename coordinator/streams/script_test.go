@@ -27,6 +27,7 @@ import (
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
 //	advance DURATION | failover | describe | state | topics-changed | creation-error TOPIC TEXT
+//	journal                                    show the journal records of what follows
 //
 // A member's fields (process, instance, rack, endpoint, tags, topology, rebalance, host, client, version) are remembered.
 // "hb A owns" reports what A was told last; active=, standby= and warmup= report otherwise. Epochs are those that the
@@ -54,6 +55,7 @@ func play(t *testing.T, path string) {
 
 type script struct {
 	*world
+	journal    bool // journal records are shown
 	clients    map[string]*scriptClient
 	topologies map[string]*topology.Topology
 }
@@ -122,6 +124,9 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		}
 		dec, err := s.take(limit)
 		return s.show(&dec, false) + s.stateLine(), err
+	case "journal":
+		s.journal = true
+		return "", nil
 	case "creation-error":
 		s.failures[words[0]] = strings.Join(words[1:], " ")
 		return "", nil
@@ -376,7 +381,9 @@ func (s *script) fillReport(req *HeartbeatRequest, c *scriptClient, words []stri
 
 func (s *script) show(d *Decision, reply bool) (out string) {
 	for _, r := range d.Records {
-		out += showRecord(r) + "\n"
+		if r.Key.Type != record.TypeJournalEntry || s.journal {
+			out += showRecord(r) + "\n"
+		}
 	}
 	if d.Cause.Kinds != 0 {
 		out += fmt.Sprintf("cause: epoch %d: %s", d.Cause.Epoch, d.Cause.Kinds)

@@ -11,17 +11,14 @@ import (
 type Soft struct {
 	// Members holds an entry for each member by member id.
 	Members map[string]*SoftMember
-	// Shutdown is the id of the member that first asked for the application's shutdown, "" when none did. It is
-	// cleared when the group becomes empty. Failover loses it, as in Kafka; a planned transfer hands it over.
-	Shutdown string
 	// EndpointEpoch is the version of the interactive-query endpoints. Failover sets it to the unix seconds of the
 	// election, which is above all that members have seen.
 	EndpointEpoch int32
 	// EndpointsStale says that a member with an endpoint is gone and that the next heartbeat raises EndpointEpoch (Kafka
 	// leaves peers with the departed endpoint until something else changes). A failover raises it anyway.
 	EndpointsStale bool
-	// InitialDelayUntil is when the initial rebalance delay ends, 0 when none runs. Failover starts the delay again
-	// where no target was ever computed for the members.
+	// InitialDelayUntil is when the initial rebalance delay ends, 0 when none runs. The group's marks hold it, too, so
+	// that it survives a failover.
 	InitialDelayUntil int64
 	// AssignmentDue is when a target assignment that the assignment interval held back is to be computed, 0 when none
 	// is. Failover sets it to the end of the interval.
@@ -106,11 +103,8 @@ type SoftChange struct {
 	TaskOffsets, TaskEndOffsets []TaskOffset
 	// Removed is a member whose entry is dropped, before Member's is changed.
 	Removed string
-	// Emptied says that the last member is gone: shutdown request and pending computations are dropped, also those of
-	// this change.
+	// Emptied says that the last member is gone: pending computations are dropped, also those of this change.
 	Emptied bool
-	// Shutdown is remembered unless another member asked before.
-	Shutdown string
 	// EndpointEpoch is the new endpoint epoch where EndpointsChanged.
 	EndpointsChanged bool
 	EndpointEpoch    int32
@@ -169,21 +163,21 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 	}
 	if g.NumMembers() > 0 && g.Epoch() > g.AssignmentEpoch() {
 		s.Torn = true
-		s.resumeAssignment(g, env)
 	}
+	s.resumeAssignment(g, env)
 	return s
 }
 
-// resumeAssignment arms the timer that a failover interrupted: the initial delay where the members never had a
-// target, else the computation that is due after the assignment interval.
+// resumeAssignment arms the timer that a failover interrupted: the initial delay where it still runs, else, where the
+// assignment epoch is behind, the computation that is due now or after the assignment interval.
 func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
-	if targetTimestamp(g) == 0 {
-		if d := int64(env.Settings.InitialRebalanceDelayMs); d > 0 {
-			s.InitialDelayUntil = env.Now + d
-		}
-		return
+	// A target ends the delay, whatever the clocks say; and where they differ, nobody waits for longer than one delay.
+	if until := marksOf(g).DelayUntilMs; until > env.Now && targetTimestamp(g) == 0 {
+		s.InitialDelayUntil = min(until, env.Now+int64(env.Settings.InitialRebalanceDelayMs))
 	}
-	s.AssignmentDue = max(env.Now, assignmentDue(g, nil, env))
+	if g.NumMembers() > 0 && g.Epoch() > g.AssignmentEpoch() && s.InitialDelayUntil <= env.Now {
+		s.AssignmentDue = max(env.Now, assignmentDue(g, nil, env))
+	}
 }
 
 // Apply makes the change of a decision. It comes before the next decision of the group.
@@ -192,14 +186,10 @@ func (s *Soft) Apply(c *SoftChange) {
 		delete(s.Members, c.Removed)
 	}
 	if c.Emptied {
-		s.Shutdown = ""
 		s.AssignmentDue, s.Torn, s.staleSince = 0, false, 0
 	}
 	if c.Member != "" {
 		s.applyMember(c)
-	}
-	if c.Shutdown != "" && s.Shutdown == "" && !c.Emptied {
-		s.Shutdown = c.Shutdown
 	}
 	if c.EndpointsChanged {
 		s.EndpointEpoch, s.EndpointsStale = c.EndpointEpoch, false

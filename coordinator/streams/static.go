@@ -83,6 +83,8 @@ func (h *heartbeat) replace(d *Decision, old *fsm.Member) {
 	)
 	if old.ID != h.memberID {
 		d.Soft.Removed = old.ID
+		n := d.noted()
+		n.replaced, n.by, n.heir = old, h.oldMeta, h.memberID
 	}
 }
 

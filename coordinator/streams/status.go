@@ -91,8 +91,8 @@ func (h *heartbeat) status() []Status {
 // shutdown is the member that asked for the application's shutdown first.
 func (h *heartbeat) shutdown() string {
 	switch {
-	case h.soft != nil && h.soft.Shutdown != "":
-		return h.soft.Shutdown
+	case marksOf(h.group).ShutdownBy != "":
+		return h.group.Marks.ShutdownBy
 	case h.req.ShutdownApplication:
 		return h.memberID
 	}

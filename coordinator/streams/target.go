@@ -123,51 +123,66 @@ type targetInput struct {
 // compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A failure leaves d as
 // it is.
 func (t *targetInput) compute(d *Decision) (assignor.Assignment, error) {
-	changed, goals, err := t.changes()
+	c, err := t.changes()
 	if err != nil {
 		return nil, err
 	}
-	d.Records = append(d.Records, changed...)
-	targetDone(d, t.groupID, t.epoch, t.env)
-	return goals, nil
+	d.Records = append(d.Records, c.records...)
+	targetDone(d, t.groupID, t.epoch, t.env, &c.moves)
+	return c.goals, nil
 }
 
 // targetDone emits the assignment epoch, which makes the targets count.
-func targetDone(d *Decision, group string, epoch int32, env *Env) {
+func targetDone(d *Decision, group string, epoch int32, env *Env, moves *targetMoves) {
 	d.Records = append(d.Records, record.Record{
 		Key:   record.Key{Type: record.TypeTargetMetadata, Group: group},
 		Value: &record.TargetMetadata{AssignmentEpoch: epoch, TimestampMs: env.Now},
 	})
 	d.Soft.Assignment, d.Soft.InitialDelay, d.Soft.TargetDone = -1, -1, true
+	n := d.noted()
+	n.moves, n.target = moves, epoch
 }
 
-// changes runs the assignor and returns the targets that change, by member id, and all. A topology that is not ready
-// gives everybody nothing.
-func (t *targetInput) changes() ([]record.Record, assignor.Assignment, error) {
+// changedTargets are the targets that an assignment changes, by member id, what that moves, and all targets.
+type changedTargets struct {
+	records []record.Record
+	moves   targetMoves
+	goals   assignor.Assignment
+}
+
+// changes runs the assignor. A topology that is not ready gives everybody nothing.
+func (t *targetInput) changes() (changedTargets, error) {
 	spec, stored := t.spec()
 	goals := make(assignor.Assignment, len(spec.Members))
 	if t.topics.Ready() {
 		var err error
 		if goals, err = t.env.Assignor.Assign(spec); err != nil {
-			return nil, nil, err
+			return changedTargets{}, err
 		}
 		if err := checkAssignment(&spec, goals); err != nil {
-			return nil, nil, err
+			return changedTargets{}, err
 		}
 	}
-	var changed []record.Record
+	c := changedTargets{goals: goals}
+	var changes []targetChange
 	for i := range spec.Members {
 		id, old := spec.Members[i].ID, stored[i]
 		goal := goals[id]
 		if old != nil && old.Assignment.SameTasks(goal) {
 			continue
 		}
-		changed = append(changed, record.Record{
+		c.records = append(c.records, record.Record{
 			Key:   record.Key{Type: record.TypeTargetMember, Group: t.groupID, Member: id},
 			Value: &record.TargetMember{Assignment: goal},
 		})
+		change := targetChange{member: id, new: goal}
+		if old != nil {
+			change.old = old.Assignment
+		}
+		changes = append(changes, change)
 	}
-	return changed, goals, nil
+	c.moves = movesOf(changes)
+	return c, nil
 }
 
 // spec is the assignor's input, and for each member its stored target. A static member that is replaced in this

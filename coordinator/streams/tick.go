@@ -20,6 +20,7 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 		return d
 	}
 	advance(g, soft, env, &d)
+	d.putJournal(g, groupIDOf(g), env.Now)
 	return d
 }
 
@@ -27,6 +28,7 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 func TopicsChanged(g *fsm.Group, soft *Soft, env *Env) Decision {
 	var d Decision
 	advance(g, soft, env, &d)
+	d.putJournal(g, groupIDOf(g), env.Now)
 	return d
 }
 
@@ -84,6 +86,6 @@ func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, s *coordinator.GroupSe
 	d.Records = append(d.Records, record.Record{
 		Key: record.Key{Type: record.TypeGroupMetadata, Group: g.ID}, Value: meta,
 	})
-	d.Cause = Cause{Kinds: causes, Epoch: meta.Epoch}
+	d.Cause = Cause{Kinds: causes, Epoch: meta.Epoch, Detail: inputDetail(causes, stored, topics.Configured, s)}
 	return meta.Epoch
 }

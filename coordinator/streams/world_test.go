@@ -31,6 +31,8 @@ type world struct {
 	job         *TargetJob
 	computed    *ComputedTarget
 	at          int
+	// verify looks at each decision that stands; nil for nobody.
+	verify func(before *fsm.Group, d *Decision, after *fsm.Group) error
 }
 
 func newWorld() *world {
@@ -89,7 +91,13 @@ func (w *world) stand(d *Decision) error {
 	if err != nil {
 		return fmt.Errorf("replay refuses the records: %w", err)
 	}
+	before := w.group()
 	w.state = next
+	if w.verify != nil {
+		if err := w.verify(before, d, w.group()); err != nil {
+			return err
+		}
+	}
 	if w.soft == nil && w.group() != nil {
 		w.soft = NewSoft()
 	}
@@ -206,6 +214,7 @@ func showRecord(r record.Record) string {
 		record.TypeGroupMetadata: "GroupMetadata", record.TypeMemberMetadata: "MemberMetadata",
 		record.TypeTargetMetadata: "TargetMetadata", record.TypeTargetMember: "TargetMember",
 		record.TypeCurrentAssignment: "CurrentAssignment", record.TypeTopology: "Topology",
+		record.TypeGroupMarks: "GroupMarks", record.TypeJournalEntry: "Journal",
 	}[r.Key.Type]
 	if r.Key.Member != "" {
 		name += " " + r.Key.Member
@@ -241,10 +250,32 @@ func showRecord(r record.Record) string {
 		return name + " " + showAssignment(v.Assignment, false)
 	case *record.CurrentAssignment:
 		return fmt.Sprintf("%s epoch=%d previous=%d %s", name, v.MemberEpoch, v.PreviousEpoch, showCurrent(v))
+	case *record.GroupMarks:
+		return fmt.Sprintf("%s shutdown-by=%s delay-until=%d empty-since=%d", name, v.ShutdownBy, v.DelayUntilMs, v.EmptySinceMs)
+	case *record.JournalEntry:
+		return name + " " + showJournal(v)
 	case *record.Topology:
 		return fmt.Sprintf("%s epoch=%d subtopologies=%d", name, v.Epoch, len(v.Subtopologies))
 	}
 	return name + " ?"
+}
+
+// showJournal prints an entry: its causes, then the times that it has come to.
+func showJournal(e *record.JournalEntry) string {
+	s := fmt.Sprintf("%d epochs=%d-%d", e.Sequence, e.FirstEpoch, e.Epoch)
+	for _, c := range e.Counts {
+		s += fmt.Sprintf(" [%dx %s]", c.Count, CauseKind(1<<c.Kind))
+	}
+	if e.TargetAtMs != 0 {
+		s += fmt.Sprintf(" target=+%d moved=%d", e.TargetAtMs-e.StartedAtMs, e.NumMoves)
+	}
+	for _, m := range e.Moves {
+		s += fmt.Sprintf(" %c%s_%d:%s>%s", "asw"[m.Role], m.Task.Subtopology, m.Task.Partition, m.From, m.To)
+	}
+	if e.SettledAtMs != 0 {
+		s += fmt.Sprintf(" settled=+%d by %s", e.SettledAtMs-e.StartedAtMs, e.Slowest)
+	}
+	return s
 }
 
 func showCurrent(c *record.CurrentAssignment) string {
