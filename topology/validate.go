@@ -30,7 +30,7 @@ var brokerTopics = []string{"__consumer_offsets", "__transaction_state", "__shar
 // *InvalidTopology. Not checked: that a changelog is no source or repartition topic (an optimised topology uses
 // them as such), and SourceTopicRegex, which nothing here resolves: whoever takes the request refuses it.
 func Validate(t *Topology) error {
-	if err := validateNames(t); err != nil {
+	if err := ValidateNames(t); err != nil {
 		return err
 	}
 	if t.Epoch < 0 {
@@ -74,8 +74,9 @@ func Validate(t *Topology) error {
 	return nil
 }
 
-// validateNames checks the names of all topics, Kafka's own topics first, as Kafka's front end does.
-func validateNames(t *Topology) error {
+// ValidateNames checks the names of all topics only, Kafka's own topics first, as Kafka's front end does before it looks at
+// anything else of a request. The error is an *InvalidTopology.
+func ValidateNames(t *Topology) error {
 	var own, illegal []string
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]

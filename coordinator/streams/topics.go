@@ -28,7 +28,8 @@ func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 			Key: record.Key{Type: record.TypeTopology, Group: h.groupID}, Value: value,
 		})
 	case sent != nil && sent.Epoch >= h.topology.Epoch && !sent.Equal(h.topology):
-		return coordinator.Errorf(coordinator.InvalidRequest, "Topology updates are not supported yet.")
+		return coordinator.Errorf(coordinator.InvalidRequest, "Topology updates are not supported yet. The group has a topology "+
+			"of epoch %d, the request another one of epoch %d; delete the group to change its topology.", h.topology.Epoch, sent.Epoch)
 	}
 	h.stale = h.meta.TopologyEpoch < h.topology.Epoch
 	return nil

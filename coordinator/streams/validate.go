@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/coordd/coordd/coordinator"
@@ -8,10 +9,11 @@ import (
 )
 
 // Validate checks what can be said of a request without looking at any group (KIP-1071, "Request Validation"; Kafka's
-// GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsInvalid). Rights are not its matter.
+// KafkaApis.handleStreamsGroupHeartbeat and GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsInvalid), in the
+// order in which Kafka looks, which decides what a request with several faults is told. Rights are not its matter.
 func Validate(req *HeartbeatRequest) *coordinator.Error {
 	if req.Topology != nil {
-		if err := validateTopology(req.Topology); err != nil {
+		if err := validateTopics(req.Topology); err != nil {
 			return err
 		}
 	}
@@ -31,49 +33,105 @@ func Validate(req *HeartbeatRequest) *coordinator.Error {
 	case req.MemberEpoch == StaticLeaveEpoch && req.InstanceID == nil:
 		return invalid("InstanceId can't be null.")
 	case req.MemberEpoch < StaticLeaveEpoch:
-		return invalid("MemberEpoch is invalid.")
+		return coordinator.Errorf(coordinator.InvalidRequest, "MemberEpoch is %d, but must be greater than or equal to %d.",
+			req.MemberEpoch, StaticLeaveEpoch)
 	}
-	lists := present(req.Active) + present(req.Standby) + present(req.Warmup)
+	if err := validateTasks(req); err != nil {
+		return err
+	}
 	switch {
-	case lists != 0 && lists != 3:
-		return invalid("ActiveTasks, StandbyTasks and WarmupTasks must be either all null or all non-null.")
-	case req.DuplicateTasks != "":
-		return invalid(req.DuplicateTasks + " must not name a task or a subtopology twice.")
 	case req.MemberEpoch != JoinEpoch && req.Topology != nil:
-		return invalid("Topology can only be provided when (re-)joining.")
+		return coordinator.Errorf(coordinator.InvalidRequest, "Topology can only be provided when (re-)joining. "+
+			"MemberEpoch is %d; it is %d in a join.", req.MemberEpoch, JoinEpoch)
+	case req.RebalanceTimeoutMs < -1:
+		return coordinator.Errorf(coordinator.InvalidRequest, "RebalanceTimeoutMs is %d, but must not be negative, or -1 "+
+			"where it is unchanged.", req.RebalanceTimeoutMs)
+	}
+	return nil
+}
+
+// validateTopics is what is refused of a topology in any request.
+func validateTopics(t *topology.Topology) *coordinator.Error {
+	if err := topology.ValidateNames(t); err != nil {
+		return invalidTopology(err)
+	}
+	for i := range t.Subtopologies {
+		if s := &t.Subtopologies[i]; len(s.SourceTopicRegex) > 0 {
+			return coordinator.Errorf(coordinator.InvalidRequest, "Regular expressions for source topics are not supported yet. "+
+				"SourceTopicRegex of subtopology %s must be empty.", s.ID)
+		}
 	}
 	return nil
 }
 
 func validateJoin(req *HeartbeatRequest) *coordinator.Error {
-	switch {
-	case req.RebalanceTimeoutMs == -1:
+	if req.RebalanceTimeoutMs == -1 {
 		return invalid("RebalanceTimeoutMs must be provided in first request.")
-	case req.Active == nil || len(req.Active) > 0:
-		return invalid("ActiveTasks must be empty when (re-)joining.")
-	case req.Standby == nil || len(req.Standby) > 0:
-		return invalid("StandbyTasks must be empty when (re-)joining.")
-	case req.Warmup == nil || len(req.Warmup) > 0:
-		return invalid("WarmupTasks must be empty when (re-)joining.")
-	case req.Topology == nil:
+	}
+	for _, l := range req.lists() {
+		if l.tasks == nil || len(l.tasks) > 0 {
+			is := "It is null."
+			if l.tasks != nil {
+				is = fmt.Sprintf("It names %d tasks.", l.tasks.Len())
+			}
+			return coordinator.Errorf(coordinator.InvalidRequest, "%s must be empty when (re-)joining. %s", l.name, is)
+		}
+	}
+	if req.Topology == nil {
 		return invalid("Topology must be non-null when (re-)joining.")
+	}
+	return validateTopology(req.Topology)
+}
+
+// validateTopology is what a topology that is to be stored must fulfil.
+func validateTopology(t *topology.Topology) *coordinator.Error {
+	if err := validateTopics(t); err != nil {
+		return err
+	}
+	if err := topology.Validate(t); err != nil {
+		return invalidTopology(err)
 	}
 	return nil
 }
 
-func validateTopology(t *topology.Topology) *coordinator.Error {
-	if err := topology.Validate(t); err != nil {
-		return invalidTopology(err)
-	}
-	for i := range t.Subtopologies {
-		if len(t.Subtopologies[i].SourceTopicRegex) > 0 {
-			return invalid("Regular expressions for source topics are not supported yet.")
+// validateTasks looks at the reported tasks. No client reports a task in two roles: it runs it in one.
+func validateTasks(req *HeartbeatRequest) *coordinator.Error {
+	lists := req.lists()
+	null, other := "", ""
+	for _, l := range lists {
+		if l.tasks == nil {
+			null = l.name
+		} else {
+			other = l.name
 		}
 	}
-	if t.Epoch < 0 {
-		return &coordinator.Error{Code: coordinator.StreamsInvalidTopology, Message: "The topology epoch must not be negative."}
+	switch {
+	case null != "" && other != "":
+		return coordinator.Errorf(coordinator.InvalidRequest, "If one task-type is non-null, all must be non-null. "+
+			"%s is null and %s is not.", null, other)
+	case req.DuplicateTasks != "":
+		return invalid(req.DuplicateTasks + " must not name a task or a subtopology twice.")
+	}
+	for i, a := range lists {
+		for _, b := range lists[i+1:] {
+			if a.tasks.Intersects(b.tasks) {
+				both := a.tasks.Intersect(b.tasks)[0]
+				return coordinator.Errorf(coordinator.InvalidRequest, "Task %s_%d is in %s and in %s; a task has one role.",
+					both.Subtopology, both.Partitions[0], a.name, b.name)
+			}
+		}
 	}
 	return nil
+}
+
+// taskList is one of the three task lists of a request.
+type taskList struct {
+	name  string
+	tasks topology.Tasks
+}
+
+func (r *HeartbeatRequest) lists() [3]taskList {
+	return [...]taskList{{"ActiveTasks", r.Active}, {"StandbyTasks", r.Standby}, {"WarmupTasks", r.Warmup}}
 }
 
 func invalid(message string) *coordinator.Error {
@@ -81,10 +139,3 @@ func invalid(message string) *coordinator.Error {
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
-
-func present(t topology.Tasks) int {
-	if t == nil {
-		return 0
-	}
-	return 1
-}

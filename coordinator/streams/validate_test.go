@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/coordinator"
@@ -59,6 +60,10 @@ func TestValidate(t *testing.T) {
 		{"epoch", goodHeartbeat(-3), coordinator.InvalidRequest},
 		{"some lists", with(goodHeartbeat(3), func(r *HeartbeatRequest) { r.Active = task }), coordinator.InvalidRequest},
 		{"repeated task", with(goodHeartbeat(3), func(r *HeartbeatRequest) { r.DuplicateTasks = "ActiveTasks" }), coordinator.InvalidRequest},
+		{"task in two roles", with(goodHeartbeat(3), func(r *HeartbeatRequest) {
+			r.Active, r.Standby, r.Warmup = task, topology.Tasks{}, task
+		}), coordinator.InvalidRequest},
+		{"negative rebalance time-out", with(goodHeartbeat(3), func(r *HeartbeatRequest) { r.RebalanceTimeoutMs = -2 }), coordinator.InvalidRequest},
 		{"topology later", with(goodHeartbeat(3), func(r *HeartbeatRequest) { r.Topology = goodJoin().Topology }), coordinator.InvalidRequest},
 	} {
 		got := coordinator.None
@@ -68,5 +73,81 @@ func TestValidate(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
+	}
+}
+
+// TestValidateOrder checks what a request with two faults is told: the one that Kafka looks for first. Each row's fault stands
+// before those of all rows below it.
+func TestValidateOrder(t *testing.T) {
+	empty := ""
+	rows := []orderRow{
+		{"topic of the broker", coordinator.StreamsInvalidTopology, "Use of Kafka internal topics __consumer_offsets in", func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopics = append(r.Topology.Subtopologies[0].SourceTopics, "__consumer_offsets")
+		}},
+		{"topic name", coordinator.StreamsInvalidTopology, "Topic names a b are not valid", func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopics = append(r.Topology.Subtopologies[0].SourceTopics, "a b")
+		}},
+		{"regex", coordinator.InvalidRequest, "Regular expressions for source topics are not supported", func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"in.*"}
+		}},
+		{"member id", coordinator.InvalidRequest, "MemberId can't be empty.", func(r *HeartbeatRequest) { r.MemberID = empty }},
+		{"group id", coordinator.InvalidRequest, "GroupId can't be empty.", func(r *HeartbeatRequest) { r.GroupID = empty }},
+		{"instance id", coordinator.InvalidRequest, "InstanceId can't be empty.", func(r *HeartbeatRequest) { r.InstanceID = &empty }},
+		{"rack id", coordinator.InvalidRequest, "RackId can't be empty.", func(r *HeartbeatRequest) { r.RackID = &empty }},
+		{"rebalance time-out", coordinator.InvalidRequest, "RebalanceTimeoutMs must be provided", func(r *HeartbeatRequest) { r.RebalanceTimeoutMs = -1 }},
+		{"active tasks", coordinator.InvalidRequest, "ActiveTasks must be empty when (re-)joining. It is null.", func(r *HeartbeatRequest) { r.Active = nil }},
+		{"standby tasks", coordinator.InvalidRequest, "StandbyTasks must be empty when (re-)joining. It names 1 tasks.", func(r *HeartbeatRequest) {
+			r.Standby = topology.NewTasks(topology.Task{Subtopology: "0"})
+		}},
+		{"warm-up tasks", coordinator.InvalidRequest, "WarmupTasks must be empty", func(r *HeartbeatRequest) { r.Warmup = nil }},
+		{"changelog count", coordinator.StreamsInvalidTopology, "Changelog topic c must have an undefined", func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "c", Partitions: 3}}
+		}},
+	}
+	for i, first := range rows {
+		for _, second := range rows[i:] {
+			req := goodJoin()
+			second.spoil(req)
+			first.spoil(req)
+			first.check(t, second.name, Validate(req))
+		}
+	}
+	later := []orderRow{
+		{"one list", coordinator.InvalidRequest, "If one task-type is non-null, all must be non-null. WarmupTasks is null and StandbyTasks is not.",
+			func(r *HeartbeatRequest) { r.Active, r.Standby = topology.Tasks{}, topology.Tasks{} }},
+		{"topology", coordinator.InvalidRequest, "Topology can only be provided when (re-)joining. MemberEpoch is 3", func(r *HeartbeatRequest) {
+			r.Topology = goodJoin().Topology
+			r.Topology.Subtopologies = append(r.Topology.Subtopologies, r.Topology.Subtopologies[0])
+		}},
+	}
+	for i, first := range later {
+		for _, second := range later[i:] {
+			req := goodHeartbeat(3)
+			second.spoil(req)
+			first.spoil(req)
+			first.check(t, second.name, Validate(req))
+		}
+	}
+	for epoch, message := range map[int32]string{
+		-2: "InstanceId can't be null.", -3: "MemberEpoch is -3, but must be greater than or equal to -2.",
+	} {
+		req := goodHeartbeat(epoch)
+		req.Topology, req.Active = goodJoin().Topology, topology.Tasks{}
+		orderRow{message, coordinator.InvalidRequest, message, nil}.check(t, "a topology and one list", Validate(req))
+	}
+}
+
+// orderRow is a fault of a request and what is told of it.
+type orderRow struct {
+	name    string
+	code    coordinator.Code
+	message string
+	spoil   func(*HeartbeatRequest)
+}
+
+func (r orderRow) check(t *testing.T, beside string, err *coordinator.Error) {
+	t.Helper()
+	if err == nil || err.Code != r.code || !strings.HasPrefix(err.Message, r.message) {
+		t.Errorf("%s beside %s: %v, want %d: %s…", r.name, beside, err, r.code, r.message)
 	}
 }

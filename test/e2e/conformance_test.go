@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mismatches, err := conformance.Check(s, want, answers[i], differences, false)
+			mismatches, err := conformance.Check(s, want, answers[i], differences, true)
 			if err != nil {
 				t.Fatal(err)
 			}
