@@ -42,11 +42,19 @@ var sections = []struct {
 	{"joins", "durable joins on three nodes at 1, 16 and 64 in flight", joins},
 	{"failover", "kill -9 of the node that leads most groups", failover},
 	{"memory", "memory of 5,000 members", memory},
+	{"converge", "500 and 100 members that join one group at once, and 10% that leave, heartbeats of 100 ms, one node", converge},
+	{"held", "100 members at the shipped interval: all join, one joins, 10% leave; memory of 5,000 held heartbeats", held},
+	{"big", "5,000 members with 10,000 tasks join one group at once; other groups of its shard; three nodes", big},
+	{"size", "steady heartbeats of 5,000 members in groups of 10 and in one group", size},
 }
 
 func main() {
 	if len(os.Args) == 3 && os.Args[1] == "ask" {
 		ask(os.Args[2])
+		return
+	}
+	if len(os.Args) == 3 && os.Args[1] == "inuse" {
+		inUse(os.Args[2])
 		return
 	}
 	b := &bench{}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -30,12 +31,20 @@ type side struct {
 	nodes     map[int32]func() *rig.Proc // by the node id that clients see
 	restart   func(ctx context.Context, node int32) error
 	stop      func()
+	coordd    *rig.Cluster // nil for Kafka
 }
 
 // groupSettings take what both systems wait for on purpose out of the figures.
 var groupSettings = map[string]any{
 	"group.streams.initial.rebalance.delay.ms": 0,
 	"group.streams.assignment.interval.ms":     0,
+}
+
+// withSettings are groupSettings with more of coordd's.
+func withSettings(more map[string]any) map[string]any {
+	all := maps.Clone(groupSettings)
+	maps.Copy(all, more)
+	return all
 }
 
 func (b *bench) startKafka(ctx context.Context, name string, nodes int) (*side, error) {
@@ -61,6 +70,10 @@ func (b *bench) startKafka(ctx context.Context, name string, nodes int) (*side, 
 }
 
 func (b *bench) startCoordd(ctx context.Context, name string, nodes int) (*side, error) {
+	return b.startCoorddWith(ctx, name, nodes, groupSettings)
+}
+
+func (b *bench) startCoorddWith(ctx context.Context, name string, nodes int, settings map[string]any) (*side, error) {
 	if b.null {
 		return b.startKafka(ctx, name, nodes)
 	}
@@ -69,11 +82,11 @@ func (b *bench) startCoordd(ctx context.Context, name string, nodes int) (*side,
 	if err != nil {
 		return nil, err
 	}
-	c, err := rig.StartCluster(ctx, rig.ClusterConfig{Bin: b.coordd, Dir: dir, Nodes: nodes, Upstream: up, Settings: groupSettings})
+	c, err := rig.StartCluster(ctx, rig.ClusterConfig{Bin: b.coordd, Dir: dir, Nodes: nodes, Upstream: up, Settings: settings})
 	if err != nil {
 		return nil, err
 	}
-	s := &side{name: "coordd", bootstrap: c.Bootstrap(), admin: up, nodes: map[int32]func() *rig.Proc{}, stop: func() { c.Stop(); stopUp() }}
+	s := &side{name: "coordd", bootstrap: c.Bootstrap(), admin: up, nodes: map[int32]func() *rig.Proc{}, stop: func() { c.Stop(); stopUp() }, coordd: c}
 	ids, err := nodeIDs(c.Nodes[0].Client)
 	if err != nil {
 		return nil, err
