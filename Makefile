@@ -28,7 +28,7 @@ e2e: ## real processes, real Kafka, real Streams apps (needs JDK 17 and Maven)
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
 	$(GO) test -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
 
-bench: ## figures beside real Kafka in one run (needs JDK 17 and Maven); SECTION=heartbeats,joins,failover,memory
+bench: ## figures beside real Kafka in one run (needs JDK 17 and Maven); SECTION=heartbeats,converge,… (README in test/bench)
 	$(GO) run ./test/bench/run --section "$(SECTION)"
 
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each

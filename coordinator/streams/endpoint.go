@@ -4,12 +4,26 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
 // noEndpoints is the list of a group without endpoints: present, empty.
 var noEndpoints = []EndpointPartitions{}
+
+// largeGroup is the number of members from which on changes of endpoints are collected.
+const largeGroup = 100
+
+// endpointPause is the least time between two endpoint epochs of a large group, in milliseconds. Each epoch makes a list
+// with an entry for every member and sends it to every member; while a large group rebalances, every heartbeat changes it.
+func endpointPause(g *fsm.Group) int64 {
+	n := numMembers(g)
+	if n < largeGroup {
+		return 0
+	}
+	return int64(n / 10)
+}
 
 // endpoints sets the endpoint epoch of the response, and the list where the member has not seen that epoch yet. The join
 // that creates a group is told the epoch 0 even when it brings an endpoint, as in Kafka, but has its list compared with
@@ -18,9 +32,13 @@ func (h *heartbeat) endpoints(d *Decision, next *record.CurrentAssignment) {
 	var epoch int32
 	if h.soft != nil {
 		epoch = h.soft.EndpointEpoch
-		if h.soft.EndpointsStale || h.endpointChanged(next) {
+		switch {
+		case !h.soft.EndpointsStale && !h.endpointChanged(next):
+		case h.env.Now-h.soft.endpointsAt < endpointPause(h.group):
+			d.Soft.EndpointsStale = true
+		default:
 			epoch++
-			d.Soft.EndpointsChanged, d.Soft.EndpointEpoch = true, epoch
+			d.Soft.EndpointsChanged, d.Soft.EndpointEpoch, d.Soft.endpointsAt = true, epoch, h.env.Now
 		}
 	}
 	d.Reply.EndpointEpoch = epoch

@@ -40,6 +40,8 @@ type Soft struct {
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
+	// endpointsAt is when EndpointEpoch was raised last. Failover loses it.
+	endpointsAt int64
 	// seenGroup is the group in which members were looked up last, and generation counts such groups: entries of the
 	// generation know their member's hard state without a look into the group.
 	seenGroup  *fsm.Group
@@ -121,6 +123,7 @@ type SoftChange struct {
 	endpoints      []EndpointPartitions
 	endpointsEpoch int32
 	endpointsOf    *topology.Configured
+	endpointsAt    int64
 	entry          *SoftMember
 	arrived        int64
 	fastEpoch      int32
@@ -192,7 +195,7 @@ func (s *Soft) Apply(c *SoftChange) {
 		s.applyMember(c)
 	}
 	if c.EndpointsChanged {
-		s.EndpointEpoch, s.EndpointsStale = c.EndpointEpoch, false
+		s.EndpointEpoch, s.EndpointsStale, s.endpointsAt = c.EndpointEpoch, false, c.endpointsAt
 	}
 	if c.EndpointsStale {
 		s.EndpointsStale = true

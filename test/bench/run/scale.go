@@ -59,7 +59,7 @@ func errorsOf(rs []result) (n float64) {
 
 // held: rebalances of members at the shipped heartbeat interval, and what a held heartbeat takes.
 func held(ctx context.Context, b *bench) error {
-	coordd, kafka, stop, err := b.pair(ctx, "held", 1)
+	coordd, kafka, stop, err := b.pairWith(ctx, "held", 1, groupSettings)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func heldMemory(ctx context.Context, b *bench) error {
 		return nil
 	}
 	var perMember [2]float64
-	for i, settings := range []map[string]any{{"group.streams.heartbeat.hold.ms": -1}, {"group.streams.heartbeat.hold.ms": 0}} {
-		s, err := b.startCoorddWith(ctx, fmt.Sprintf("held-memory-%d", i), 1, withSettings(settings))
+	for i, settings := range []map[string]any{groupSettings, withSettings(answeredAtOnce)} {
+		s, err := b.startCoorddWith(ctx, fmt.Sprintf("held-memory-%d", i), 1, settings)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func big(ctx context.Context, b *bench) error {
 	if b.null {
 		return nil
 	}
-	s, err := b.startCoordd(ctx, "big", 3)
+	s, err := b.startCoorddWith(ctx, "big", 3, groupSettings)
 	if err != nil {
 		return err
 	}

@@ -10,11 +10,15 @@ import (
 
 // pair starts both systems with as many nodes.
 func (b *bench) pair(ctx context.Context, name string, nodes int) (coordd, kafka *side, stop func(), err error) {
+	return b.pairWith(ctx, name, nodes, withSettings(answeredAtOnce))
+}
+
+func (b *bench) pairWith(ctx context.Context, name string, nodes int, settings map[string]any) (coordd, kafka *side, stop func(), err error) {
 	kafka, err = b.startKafka(ctx, name+"-kafka", nodes)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	coordd, err = b.startCoordd(ctx, name+"-coordd", nodes)
+	coordd, err = b.startCoorddWith(ctx, name+"-coordd", nodes, settings)
 	if err != nil {
 		kafka.stop()
 		return nil, nil, nil, err

@@ -40,6 +40,9 @@ var groupSettings = map[string]any{
 	"group.streams.assignment.interval.ms":     0,
 }
 
+// answeredAtOnce is for what measures answers: coordd holds no heartbeat.
+var answeredAtOnce = map[string]any{"group.streams.heartbeat.hold.ms": 0}
+
 // withSettings are groupSettings with more of coordd's.
 func withSettings(more map[string]any) map[string]any {
 	all := maps.Clone(groupSettings)
@@ -70,7 +73,7 @@ func (b *bench) startKafka(ctx context.Context, name string, nodes int) (*side, 
 }
 
 func (b *bench) startCoordd(ctx context.Context, name string, nodes int) (*side, error) {
-	return b.startCoorddWith(ctx, name, nodes, groupSettings)
+	return b.startCoorddWith(ctx, name, nodes, withSettings(answeredAtOnce))
 }
 
 func (b *bench) startCoorddWith(ctx context.Context, name string, nodes int, settings map[string]any) (*side, error) {
