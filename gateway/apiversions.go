@@ -30,6 +30,7 @@ func (c *conn) apiVersions(h protocol.Header, body []byte) error {
 	}
 	s := c.open(h, nil)
 	s.out = protocol.AppendApiVersions(s.out[:0], h, code, protocol.Intersect(versions.Ranges, role, c.g.hidden()...), versions.Features)
+	s.code = code
 	s.answer()
 	return nil
 }

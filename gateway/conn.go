@@ -35,8 +35,10 @@ type conn struct {
 	in      frameReader
 	client  *coordinator.Client
 	readErr error
-	big     int   // size of the frame at the front that is to be passed on in pieces
-	home    int32 // the upstream broker for what any broker may answer; see homeBroker
+	began   time.Duration // when the reader began to work on what it read, see [Gateway.now]; guarded by mu, too
+	beats   int           // heartbeats answered since then; guarded by mu
+	big     int           // size of the frame at the front that is to be passed on in pieces
+	home    int32         // the upstream broker for what any broker may answer; see homeBroker
 	ups     map[int32]*upstream
 	others  map[string]time.Time // groups that are not ours, by the leader's word
 	vacated map[string]time.Time // groups that made room for a classic one, and when: see [conn.ours]
@@ -209,7 +211,7 @@ func (c *conn) need() int {
 // process takes all whole frames that came, and writes all answers that are ready then by one write.
 func (c *conn) process() {
 	c.mu.Lock()
-	c.reading = true
+	c.reading, c.began = true, c.g.now()
 	c.mu.Unlock()
 	for c.readErr == nil {
 		b := c.in.buffered()
@@ -235,6 +237,7 @@ func (c *conn) process() {
 	}
 	c.mu.Lock()
 	c.reading = false
+	c.settle()
 	c.flush(true)
 	c.holdBack()
 }
@@ -260,6 +263,7 @@ func (c *conn) wait() {
 func (c *conn) blocking(f func()) {
 	c.mu.Lock()
 	c.reading = false
+	c.settle()
 	c.flush(true)
 	f()
 	if c.readErr == nil && c.hungUp() {

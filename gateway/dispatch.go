@@ -6,6 +6,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/protocol"
 )
@@ -39,7 +40,7 @@ func (c *conn) dispatch(frame []byte) error {
 	if !protocol.Supported(h.Key, h.Version) {
 		if h.Key == protocol.KeyApiVersions {
 			s := c.open(h, nil)
-			s.out = protocol.AppendUnsupportedApiVersions(s.out[:0], h.Correlation)
+			s.out, s.code = protocol.AppendUnsupportedApiVersions(s.out[:0], h.Correlation), coordinator.UnsupportedVersion
 			s.answer()
 			return nil
 		}
@@ -213,7 +214,7 @@ func (g *Gateway) rebeat(s *slot, tried bool) {
 	case out.err != nil:
 		s.fail(out.err)
 	default:
-		s.out = append(s.out[:0], out.answer...)
+		s.out, s.code = append(s.out[:0], out.answer...), codeIn(s.h, out.answer)
 		s.answer()
 	}
 }

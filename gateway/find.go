@@ -116,8 +116,18 @@ func (c *conn) findCoordinator(h protocol.Header, body, frame []byte) error {
 	}
 	s := c.open(h, nil)
 	s.out = protocol.AppendFindCoordinator(s.out[:0], h, answers)
+	s.code = firstFailure(answers)
 	s.answer()
 	return nil
+}
+
+func firstFailure(answers []protocol.Found) coordinator.Code {
+	for i := range answers {
+		if answers[i].Err != nil {
+			return answers[i].Err.Code
+		}
+	}
+	return coordinator.None
 }
 
 // owners says of groups whose they are, asking the leaders of those that are not known here.
@@ -225,6 +235,6 @@ func (c *conn) upstreamCoordinator(group string) (int32, coordinator.Code, error
 // reply answers a request by an encoded response.
 func (c *conn) reply(h protocol.Header, resp kmsg.Response) {
 	s := c.open(h, nil)
-	s.out = protocol.AppendResponse(s.out[:0], h, resp)
+	s.out, s.code = protocol.AppendResponse(s.out[:0], h, resp), codeOf(resp)
 	s.answer()
 }

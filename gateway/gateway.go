@@ -67,6 +67,7 @@ type Gateway struct {
 	net     Network
 	log     causeLog
 	metrics metrics
+	made    time.Time
 
 	versions versionCache
 	where    coordinatorCache
@@ -133,7 +134,7 @@ func New(cfg Config) *Gateway {
 	}
 	g := &Gateway{
 		cfg: cfg, coords: cfg.Coordinators, cluster: cfg.Cluster, net: cfg.Network,
-		ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
+		made: time.Now(), ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
 	}
 	g.log.logger = cfg.Logger
 	g.metrics.init(cfg.Registerer)

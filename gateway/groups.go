@@ -107,7 +107,7 @@ func (c *conn) replyFromLeader(group string, h protocol.Header, body, frame []by
 // replyFrame answers a request by a whole frame.
 func (c *conn) replyFrame(h protocol.Header, answer []byte) {
 	s := c.open(h, nil)
-	s.out = append(s.out[:0], answer...)
+	s.out, s.code = append(s.out[:0], answer...), codeIn(h, answer)
 	s.answer()
 }
 
@@ -117,7 +117,9 @@ func (c *conn) replyError(h protocol.Header, body []byte, e *coordinator.Error) 
 	if err != nil {
 		return err
 	}
-	c.replyFrame(h, answer)
+	s := c.open(h, nil)
+	s.out, s.code = append(s.out[:0], answer...), e.Code
+	s.answer()
 	return nil
 }
 

@@ -28,15 +28,15 @@ func settled(frame, answer []byte) []byte {
 	return answer
 }
 
-// leaveCodeAt is where the error code stands in a heartbeat's answer frame: behind the length, the correlation id, no
+// heartbeatCodeAt is where the error code stands in a heartbeat's answer frame: behind the length, the correlation id, no
 // tags, and the throttle time.
-const leaveCodeAt = 4 + 4 + 1 + 4
+const heartbeatCodeAt = 4 + 4 + 1 + 4
 
 func settledLeave(h protocol.Header, body, answer []byte) []byte {
-	if len(answer) < leaveCodeAt+2 {
+	if len(answer) < heartbeatCodeAt+2 {
 		return answer
 	}
-	switch coordinator.Code(binary.BigEndian.Uint16(answer[leaveCodeAt:])) {
+	switch coordinator.Code(binary.BigEndian.Uint16(answer[heartbeatCodeAt:])) {
 	case coordinator.UnknownMemberID, coordinator.GroupIDNotFound:
 	default:
 		return answer

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"sync"
+	"time"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
@@ -17,7 +18,9 @@ type slot struct {
 	h     protocol.Header
 	frame []byte // the request with its length prefix; aliases buf
 	buf   *readBuf
-	out   []byte // the answer with its length prefix; empty for none
+	out   []byte           // the answer with its length prefix; empty for none
+	began time.Duration    // when the reader had read the request, see [Gateway.now]; notOurs where the answer is not ours
+	code  coordinator.Code // the first error in the answer
 
 	call shard.Call
 	beat streams.HeartbeatRequest
@@ -36,6 +39,7 @@ func (c *conn) open(h protocol.Header, frame []byte) *slot {
 	s.c, s.h, s.frame, s.buf = c, h, frame, c.in.rb
 	s.buf.pin()
 	s.ready, s.next, s.out = false, nil, s.out[:0]
+	s.began, s.code = c.began, coordinator.None
 	c.mu.Lock()
 	if c.tail == nil {
 		c.head = s
@@ -53,6 +57,7 @@ func (c *conn) open(h protocol.Header, frame []byte) *slot {
 func (s *slot) answer() {
 	c := s.c
 	c.mu.Lock()
+	c.count(s)
 	s.ready = true
 	if c.head != s {
 		c.mu.Unlock()
@@ -155,6 +160,7 @@ func (c *conn) flushLoop(o *outBuf, n int) {
 
 // fail answers a heartbeat with an error of the coordinator's own.
 func (s *slot) fail(err *coordinator.Error) {
+	s.code = err.Code
 	s.call.Heartbeat = streams.HeartbeatResponse{Err: err}
 	s.out = protocol.AppendHeartbeat(s.out[:0], s.h.Version, s.h.Correlation, &s.call.Heartbeat)
 	s.answer()
@@ -170,6 +176,9 @@ func (s *slot) CallDone(call *shard.Call) {
 		}
 		s.fail(call.Err)
 		return
+	}
+	if call.Heartbeat.Err != nil {
+		s.code = call.Heartbeat.Err.Code
 	}
 	s.out = protocol.AppendHeartbeat(s.out[:0], s.h.Version, s.h.Correlation, &call.Heartbeat)
 	s.answer()

@@ -160,6 +160,7 @@ func (c *conn) forward(broker int32, h protocol.Header, frame []byte, rewrite re
 		return err
 	}
 	s := c.open(h, frame)
+	s.began = notOurs
 	u.expect(expected{s: s, rewrite: rewrite, correlation: h.Correlation})
 	_, err = u.nc.Write(frame)
 	return err
