@@ -203,7 +203,7 @@ func (c *Cluster) startNode(o Options, i int, raft *raftPorts) error {
 	}
 	c.nodes = append(c.nodes, node)
 	c.bootstrap = append(c.bootstrap, cfg.ClientListen)
-	admin := &http.Server{Handler: web.Handler(node, registry), ReadHeaderTimeout: 10 * time.Second}
+	admin := &http.Server{Addr: cfg.AdminListen, Handler: web.Handler(node, registry), ReadHeaderTimeout: 10 * time.Second}
 	c.admin = append(c.admin, admin)
 	go func() {
 		if err := admin.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

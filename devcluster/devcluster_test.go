@@ -64,10 +64,11 @@ func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
 		if err != nil || len(topics["kept"].Partitions) != 3 {
 			t.Fatalf("round %d: %v %v", round, topics, err)
 		}
-		brokers, err := admin.ListBrokers(ctx)
-		if err != nil || len(brokers) != 4 {
-			t.Fatalf("round %d: brokers %v %v", round, brokers, err)
-		}
+		var brokers kadm.BrokerDetails
+		eventually(t, "each node shows all nodes", func() bool { // a node's replica may lag
+			brokers, err = admin.ListBrokers(ctx)
+			return err == nil && len(brokers) == 4
+		})
 		for _, b := range brokers {
 			if int(b.Port) < base || int(b.Port) >= base+6 {
 				t.Errorf("broker %d is shown at port %d, outside %d to %d", b.NodeID, b.Port, base, base+5)

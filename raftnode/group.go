@@ -169,6 +169,7 @@ func (g *Group) leading() bool {
 
 func (g *Group) tell(c Change) {
 	g.log.Debug("leadership", "change", c)
+	g.node.metrics.leaderChanged(g.id)
 	if g.onChange != nil {
 		g.onChange(c)
 	}

@@ -14,6 +14,8 @@ type metrics struct {
 	elections  *prometheus.CounterVec
 	restarts   prometheus.Counter
 	drops      *prometheus.CounterVec
+	leaders    *prometheus.CounterVec
+	commits    prometheus.Histogram
 }
 
 var (
@@ -22,6 +24,7 @@ var (
 	descCommit  = desc("commit_index", "Last entry of the group known to be committed.")
 	descApplied = desc("applied_index", "Last entry of the group that the state machine holds.")
 	descLast    = desc("last_index", "Last entry in this node's log of the group.")
+	descFlight  = desc("proposals_in_flight", "Entries that this node proposed and whose outcome is not known yet.")
 )
 
 func desc(name, help string) *prometheus.Desc {
@@ -43,6 +46,15 @@ func newMetrics(n *Node, reg prometheus.Registerer) *metrics {
 			Name: "coordd_raft_connections_dropped_total",
 			Help: "Connections to the raft port that were not served, by cause.",
 		}, []string{"cause"}),
+		leaders: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "coordd_raft_leader_changes_total",
+			Help: "Changes of the group's leader that this node saw, to another node, to itself or to nobody.",
+		}, []string{"group"}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "coordd_raft_commit_duration_seconds",
+			Help:    "Time from the proposal of an entry to its application on this node, the leader.",
+			Buckets: prometheus.ExponentialBuckets(250e-6, 2, 14), // 250 µs to 2 s
+		}),
 	}
 }
 
@@ -59,6 +71,15 @@ func (m *metrics) elected(planned bool) {
 	m.elections.WithLabelValues(strconv.FormatBool(planned)).Inc()
 }
 
+// owned are the metrics that are counted as things happen.
+func (m *metrics) owned() []prometheus.Collector {
+	return []prometheus.Collector{m.elections, m.restarts, m.drops, m.leaders, m.commits}
+}
+
+func (m *metrics) leaderChanged(group uint32) {
+	m.leaders.WithLabelValues(strconv.Itoa(int(group))).Inc()
+}
+
 func (m *metrics) restarted() { m.restarts.Inc() }
 
 func (m *metrics) droppedConn(cause string) { m.drops.WithLabelValues(cause).Inc() }
@@ -71,12 +92,12 @@ func (m *metrics) unregister() {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLeader, descTerm, descCommit, descApplied, descLast} {
+	for _, d := range []*prometheus.Desc{descLeader, descTerm, descCommit, descApplied, descLast, descFlight} {
 		ch <- d
 	}
-	m.elections.Describe(ch)
-	m.restarts.Describe(ch)
-	m.drops.Describe(ch)
+	for _, c := range m.owned() {
+		c.Describe(ch)
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -89,12 +110,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		}
 		for d, v := range map[*prometheus.Desc]float64{
 			descLeader: leader, descTerm: float64(s.Term), descCommit: float64(s.CommitIndex),
-			descApplied: float64(s.AppliedIndex), descLast: float64(s.LastIndex),
+			descApplied: float64(s.AppliedIndex), descLast: float64(s.LastIndex), descFlight: float64(g.inFlight()),
 		} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, id)
 		}
 	}
-	m.elections.Collect(ch)
-	m.restarts.Collect(ch)
-	m.drops.Collect(ch)
+	for _, c := range m.owned() {
+		c.Collect(ch)
+	}
 }

@@ -91,6 +91,9 @@ func (p *proposals) run(g *Group) {
 		if !p.pop(pr) {
 			return // abandoned
 		}
+		if err == nil {
+			g.node.metrics.commits.Observe(time.Since(pr.at).Seconds())
+		}
 		pr.done(err)
 	}
 }
@@ -147,6 +150,17 @@ func (p *proposals) oldest() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// inFlight is the number of proposals that the library holds.
+func (g *Group) inFlight() int {
+	in := g.inst.Load()
+	if in == nil {
+		return 0
+	}
+	in.proposals.mu.Lock()
+	defer in.proposals.mu.Unlock()
+	return in.proposals.inFlight
 }
 
 // idle says that the library holds no proposal.

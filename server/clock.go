@@ -8,7 +8,13 @@ type clock struct{ start time.Time }
 
 func newClock() clock { return clock{time.Now()} }
 
-func (c clock) now() int64 { return c.start.UnixMilli() + time.Since(c.start).Milliseconds() }
+func (c clock) now() int64 { return c.ms(c.elapsed()) }
+
+// elapsed is the time since the clock's start.
+func (c clock) elapsed() time.Duration { return time.Since(c.start) }
+
+// ms is the moment at which d has elapsed.
+func (c clock) ms(d time.Duration) int64 { return c.start.UnixMilli() + d.Milliseconds() }
 
 // at is a moment of the process on this clock.
 func (c clock) at(t time.Time) int64 { return c.start.UnixMilli() + t.Sub(c.start).Milliseconds() }

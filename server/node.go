@@ -68,6 +68,7 @@ type Node struct {
 	parts     Parts
 	assignors assignors
 	observer  *observer
+	measured  *shardMetrics
 
 	raft    *raftnode.Node
 	system  *system
@@ -94,6 +95,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
+	n.measure()
 	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{Source: parts.Topics, Logger: parts.Logger.Named("topics")})
 	n.creator = topicctl.NewCreator(topicctl.CreatorConfig{
 		Source: parts.Topics, Watcher: n.watcher, Logger: parts.Logger.Named("topics"), Rand: mathrand.Float64,

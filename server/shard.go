@@ -71,6 +71,7 @@ type runner struct {
 	replica *replica
 	timer   *time.Timer
 	term    atomic.Uint64 // of the last election that this node won
+	queued  atomic.Int64  // what waited in the machine after its last run
 
 	leadMu  sync.Mutex
 	leading uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
@@ -86,14 +87,15 @@ func newRunner(n *Node, number uint32) *runner {
 	r := &runner{node: n, number: number, leader: -1, changed: make(chan struct{})}
 	r.replica = newReplica(nil)
 	r.machine = shard.New(r, n.shardOptions())
-	r.owner = owner{step: r.step, flush: r.machine.Flush}
+	r.owner = owner{step: r.step, flush: r.flush}
 	r.timer = time.AfterFunc(time.Hour, func() { r.post(input{kind: inputTick}) })
 	r.timer.Stop()
 	return r
 }
 
 func (r *runner) step(in input) {
-	now := r.node.clock.now()
+	began, pending := r.node.clock.elapsed(), r.machine.Pending()
+	now := r.node.clock.ms(began)
 	switch in.kind {
 	case inputCall:
 		r.machine.Submit(now, in.call)
@@ -120,6 +122,7 @@ func (r *runner) step(in input) {
 	case inputComputed:
 		r.machine.Computed(now, in.id, in.any.(*streams.ComputedTarget))
 	}
+	r.stepped(began, pending)
 }
 
 // leadership follows the changes that Raft tells. A leader is made known only after its machine serves.
@@ -193,6 +196,8 @@ func (r *runner) setLeader(node int32) {
 func (r *runner) Propose(id uint64, entry record.Entry, change *shard.Change) {
 	entry.FeatureLevel = featureLevel
 	data := record.EncodeEntry(nil, entry)
+	r.node.measured.records.Observe(float64(len(entry.Records)))
+	r.node.measured.bytes.Observe(float64(len(data)))
 	if change != nil {
 		r.replica.expect(data, change.From, change.To)
 	}
@@ -286,6 +291,7 @@ func (r *runner) Forget(group string) { r.node.store.Forget(group) }
 // Commit implements shard.Host.
 func (r *runner) Commit(op uint64, request *offsets.CommitRequest) {
 	r.node.store.Commit(request, func(response *offsets.CommitResponse) {
+		r.node.measured.committed(response)
 		r.post(input{kind: inputStoreDone, id: op, any: response})
 	})
 }
@@ -300,6 +306,7 @@ func (r *runner) Fetch(op uint64, request *offsets.FetchRequest) {
 // DeleteOffsets implements shard.Host.
 func (r *runner) DeleteOffsets(op uint64, request *offsets.DeleteRequest) {
 	r.node.store.Delete(request, func(response *offsets.DeleteResponse) {
+		r.node.measured.deleted(response)
 		r.post(input{kind: inputStoreDone, id: op, any: response})
 	})
 }

@@ -176,6 +176,9 @@ func (n *Node) Ready() error {
 	if n.watcher.Image().Version == 0 {
 		return errors.New("the Kafka cluster behind has not answered yet")
 	}
+	if n.system.leaderNode() < 0 {
+		return errors.New("the system shard has no leader; a quorum of nodes must be up")
+	}
 	for i := range n.shards {
 		if _, ok := (coordinators{n}).Leader(uint32(i)); !ok {
 			return fmt.Errorf("shard %d has no leader; a quorum of nodes must be up", i)

@@ -170,6 +170,17 @@ func (m *Machine) Flush() {
 	m.wake()
 }
 
+// Pending is the number of records that are decided on and not yet handed to the log.
+func (m *Machine) Pending() int {
+	if m.open == nil {
+		return 0
+	}
+	return len(m.open.records)
+}
+
+// Waiting is the number of decisions that wait for their turn.
+func (m *Machine) Waiting() int { return len(m.queue) + len(m.unproven) }
+
 var (
 	notCoordinator = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the group's shard."}
 	loading        = &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress, Message: "The topics of the cluster behind are not known yet; try again."}
