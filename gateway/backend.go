@@ -28,6 +28,10 @@ type Coordinators interface {
 	// Submit gives a call to the shard. When this node does not lead it, the call completes with NOT_COORDINATOR.
 	// The call's Done may be told before Submit returns. What the call's request aliases is valid until then.
 	Submit(shard uint32, call *shard.Call)
+	// LetGo tells a shard of this node that what is held for a connection must be answered; see shard.Holder.
+	LetGo(shard uint32, holder *shard.Holder)
+	// Gone tells a shard of this node that a connection ended. byClient is false when its client did not end it.
+	Gone(shard uint32, holder *shard.Holder, byClient bool)
 	// Groups are the groups of the shards that this node leads, in any order.
 	Groups() iter.Seq[GroupListing]
 }

@@ -29,6 +29,9 @@ func (echoCoords) Leader(uint32) (int32, bool)          { return 1, true }
 func (echoCoords) LeaderChanged(uint32) <-chan struct{} { return nil }
 func (echoCoords) Groups() iter.Seq[GroupListing]       { return func(func(GroupListing) bool) {} }
 
+func (echoCoords) LetGo(uint32, *shard.Holder)      {}
+func (echoCoords) Gone(uint32, *shard.Holder, bool) {}
+
 func (e echoCoords) Submit(_ uint32, call *shard.Call) {
 	if e.foreign != nil {
 		e.foreign <- call

@@ -43,6 +43,8 @@ type conn struct {
 	others  map[string]time.Time // groups that are not ours, by the leader's word
 	vacated map[string]time.Time // groups that made room for a classic one, and when: see [conn.ours]
 	nudged  map[string]struct{}  // groups whose members were sent to their coordinator
+	hold    connHold
+	evicted atomic.Bool // this node ends the connection
 
 	mu         sync.Mutex
 	moved      sync.Cond // told when waiting > 0 and head, output or flushing changed
@@ -312,6 +314,7 @@ func (c *conn) close() {
 
 // end is the reader's last act.
 func (c *conn) end() {
+	c.gone()
 	c.close()
 	for _, u := range c.ups {
 		u.close()

@@ -29,6 +29,7 @@ const (
 // dispatch has one request answered or sent on. frame is the whole request with its length prefix; it aliases the read
 // buffer. An error ends the connection.
 func (c *conn) dispatch(frame []byte) error {
+	c.letGo()
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
 		c.refuse("malformed", h, err)
@@ -175,8 +176,12 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 		return nil
 	}
 	if here {
+		c.begin(&s.call, number)
 		c.g.coords.Submit(number, &s.call)
 		return nil
+	}
+	if ok && s.beat.MemberEpoch > streams.JoinEpoch {
+		return c.beatFar(s, number, leader)
 	}
 	c.g.run(func() { c.g.rebeat(s, false) })
 	return nil

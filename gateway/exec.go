@@ -183,9 +183,17 @@ type attempt struct {
 	sent   atomic.Bool // given to the shard or to the connection to its node
 	given  atomic.Bool // given up
 	done   chan outcome
+	// answered is told instead of done where it is set.
+	answered func(answer []byte, err *coordinator.Error)
 }
 
-func (a *attempt) tell(answer []byte, err *coordinator.Error) { a.done <- outcome{answer, err} }
+func (a *attempt) tell(answer []byte, err *coordinator.Error) {
+	if a.answered != nil {
+		a.answered(answer, err)
+		return
+	}
+	a.done <- outcome{answer, err}
+}
 
 // wanted says that the request is to be sent if it was not yet. It may make a system call.
 func (a *attempt) wanted() bool { return !a.given.Load() && a.errand.wanted() }

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
@@ -73,6 +74,48 @@ func (f fakeCoords) Submit(s uint32, call *shard.Call) {
 	f.answer(s, call)
 }
 
+// LetGo answers what is held for the connection.
+func (f fakeCoords) LetGo(_ uint32, holder *shard.Holder) {
+	f.w.mu.Lock()
+	call := f.w.hung[holder]
+	delete(f.w.hung, holder)
+	f.w.letGo++
+	f.w.mu.Unlock()
+	if call != nil {
+		holder.End(call.HoldNumber)
+		call.Done.CallDone(call)
+	}
+}
+
+func (f fakeCoords) Gone(_ uint32, holder *shard.Holder, byClient bool) {
+	f.w.mu.Lock()
+	f.w.gone = append(f.w.gone, byClient)
+	call := f.w.hung[holder]
+	delete(f.w.hung, holder)
+	f.w.mu.Unlock()
+	if call != nil {
+		holder.End(call.HoldNumber)
+		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator}
+		call.Done.CallDone(call)
+	}
+}
+
+// keep keeps the answer to a call back until it is let go.
+func (w *world) keep(call *shard.Call) bool {
+	r, ok := call.Request.(*streams.HeartbeatRequest)
+	if !ok || !w.holds || call.Hold == nil || r.MemberEpoch <= 0 || call.Err != nil {
+		return false
+	}
+	*r = streams.HeartbeatRequest{Version: r.Version, GroupID: strings.Clone(r.GroupID), MemberID: strings.Clone(r.MemberID)}
+	call.Heartbeat.MemberID = r.MemberID
+	if !call.Hold.Begin(call.HoldNumber) {
+		return false
+	}
+	call.Done.(shard.Keeper).CallHeld(call)
+	w.hung[call.Hold] = call
+	return true
+}
+
 func (f fakeCoords) answer(s uint32, call *shard.Call) {
 	f.w.mu.Lock()
 	if _, ok := call.Request.(*streams.HeartbeatRequest); !ok {
@@ -88,8 +131,11 @@ func (f fakeCoords) answer(s uint32, call *shard.Call) {
 			call.Response, call.Err = nil, &coordinator.Error{Code: coordinator.NotCoordinator}
 		}
 	}
+	held := f.w.keep(call)
 	f.w.mu.Unlock()
-	call.Done.CallDone(call)
+	if !held {
+		call.Done.CallDone(call)
+	}
 }
 
 // decide answers a call as a shard that knows no rules.

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/shard"
 )
 
 const testShards = 4
@@ -41,7 +42,11 @@ type world struct {
 	unsure  map[int32]int  // how many calls a node decides and then says that it does not lead
 	unseen  bool           // nodes and slots are not known yet
 	without int32          // a broker that has no slot
-	peers   chan struct{}  // while it is open, nodes do not reach each other; nil: they do
+	holds   bool           // shards hold heartbeats
+	hung    map[*shard.Holder]*shard.Call
+	letGo   int
+	gone    []bool
+	peers   chan struct{} // while it is open, nodes do not reach each other; nil: they do
 }
 
 type fakeGroup struct {
@@ -68,7 +73,7 @@ type worldConfig struct {
 func newWorld(t testing.TB, wc worldConfig) *world {
 	t.Helper()
 	w := &world{
-		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), held: map[string]*fakeGroup{},
+		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), hung: map[*shard.Holder]*shard.Call{}, held: map[string]*fakeGroup{},
 		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{}, without: noBroker, unsure: map[int32]int{},
 	}
 	if wc.brokers > 0 {

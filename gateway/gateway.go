@@ -69,12 +69,14 @@ type Gateway struct {
 	metrics metrics
 	made    time.Time
 
-	versions versionCache
-	where    coordinatorCache
-	foreign  foreignGroups
-	absent   absentTopics
-	hops     *hopClients
-	partial  atomic.Pointer[<-chan struct{}] // Cluster.Changed when brokers without a number were waited for in vain
+	versions  versionCache
+	where     coordinatorCache
+	foreign   foreignGroups
+	absent    absentTopics
+	hops      *hopClients
+	far       farBeats
+	holderIDs atomic.Uint64
+	partial   atomic.Pointer[<-chan struct{}] // Cluster.Changed when brokers without a number were waited for in vain
 
 	ctx   context.Context
 	stop  context.CancelFunc
@@ -186,6 +188,7 @@ func (g *Gateway) Close() {
 		_ = g.net.Hops.Close()
 	}
 	for c := range conns {
+		c.evicted.Store(true)
 		c.close()
 	}
 	for nc := range hops {
@@ -363,6 +366,7 @@ func (c *conn) sweep(now time.Time) {
 	busy := c.inflight > 0
 	c.mu.Unlock()
 	if !busy && now.Sub(c.idle.since) >= c.g.cfg.IdleTimeout {
+		c.evicted.Store(true)
 		c.close()
 	}
 }

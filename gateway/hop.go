@@ -16,13 +16,18 @@ import (
 //
 // in any order of answers. The payload of kind hopKafka is a Kafka request frame about one group, its answer a Kafka
 // answer frame, both with their length prefixes; that of hopHolds and hopVacate is a group id, the answer one byte, a
-// [holding].
+// [holding]. That of hopBeat is the number of a client connection (uint64), that of a heartbeat on it (uint64) and the
+// heartbeat's Kafka request frame; the answer, a Kafka answer frame, may be held back. hopLetGo and hopGone have both
+// numbers alone and no answer: the heartbeats up to that number must be answered, or the client has ended the connection.
 const (
-	hopVersion = 1
+	hopVersion = 2
 
 	hopKafka  byte = 0
 	hopHolds  byte = 1
 	hopVacate byte = 2
+	hopBeat   byte = 3
+	hopLetGo  byte = 4
+	hopGone   byte = 5
 )
 
 var errHop = errors.New("malformed frame on an inner hop")
@@ -69,7 +74,18 @@ func parseHopRequest(b []byte) (r hopRequest, err error) {
 		b = b[2+n:]
 	}
 	r.payload = b
-	if r.kind == hopKafka && (len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4) {
+	switch r.kind {
+	case hopBeat:
+		if len(b) < holdSize {
+			return r, errHop
+		}
+		b = b[holdSize:]
+	case hopLetGo, hopGone:
+		if len(b) != holdSize {
+			return r, errHop
+		}
+	}
+	if (r.kind == hopKafka || r.kind == hopBeat) && (len(b) < 4 || int(binary.BigEndian.Uint32(b)) != len(b)-4) {
 		return r, errHop
 	}
 	return r, nil

@@ -38,7 +38,8 @@ type hopClient struct {
 	dial    func() (net.Conn, error)
 }
 
-// queuedHop is a request that is to be sent if it is still wanted when the connection is open.
+// queuedHop is a request that is to be sent if it is still wanted when the connection is open; one without an attempt has
+// no answer.
 type queuedHop struct {
 	request hopRequest
 	attempt *attempt
@@ -103,12 +104,43 @@ func (a *hopClients) request(node int32, kind byte, client *coordinator.Client, 
 	}
 }
 
+// tell sends a message that has no answer to a node, behind what was sent to it before. A node that nothing was sent to
+// need not be told anything.
+func (a *hopClients) tell(node int32, kind byte, payload []byte) {
+	a.mu.Lock()
+	h := a.peers[node]
+	a.mu.Unlock()
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	if h.dead || len(h.out)+h.queued > maxHopUnwritten {
+		h.mu.Unlock()
+		return
+	}
+	if h.nc == nil {
+		h.queue = append(h.queue, queuedHop{hopRequest{kind: kind, payload: payload}, nil})
+		h.queued += len(payload)
+		h.mu.Unlock()
+		return
+	}
+	h.send(hopRequest{kind: kind, payload: payload}, nil)
+	start := !h.writing
+	h.writing = true
+	h.mu.Unlock()
+	if start {
+		go h.write()
+	}
+}
+
 // send puts a request behind what is to be written. h.mu is held.
 func (h *hopClient) send(r hopRequest, to *attempt) {
-	h.next++
-	r.id = h.next
-	h.pending[r.id] = to.tell
-	to.sent.Store(true)
+	if to != nil {
+		h.next++
+		r.id = h.next
+		h.pending[r.id] = to.tell
+		to.sent.Store(true)
+	}
 	h.out = appendHopRequest(h.out, &r)
 }
 
@@ -135,7 +167,9 @@ func (h *hopClient) serve() {
 		done(nil, unreachable)
 	}
 	for _, q := range queue {
-		q.attempt.tell(nil, unreachable)
+		if q.attempt != nil {
+			q.attempt.tell(nil, unreachable)
+		}
 	}
 }
 
@@ -149,7 +183,7 @@ func (h *hopClient) connected(nc net.Conn) {
 		h.mu.Unlock()
 		wanted := queue[:0]
 		for _, q := range queue {
-			if q.attempt.wanted() {
+			if q.attempt == nil || q.attempt.wanted() {
 				wanted = append(wanted, q)
 			} else {
 				q.attempt.tell(nil, unreachable)

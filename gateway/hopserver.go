@@ -19,6 +19,7 @@ type hopServer struct {
 	g     *Gateway
 	nc    net.Conn
 	slots chan struct{}
+	held  map[uint64]*farHold // by the peer's client connections; owned by serve
 
 	mu      sync.Mutex
 	out     []byte
@@ -104,9 +105,12 @@ func (r *hopReader) Read(p []byte) (int, error) {
 }
 
 func (g *Gateway) serveHop(nc net.Conn) {
-	h := &hopServer{g: g, nc: nc, slots: make(chan struct{}, maxHopInflight)}
+	h := &hopServer{g: g, nc: nc, slots: make(chan struct{}, maxHopInflight), held: map[uint64]*farHold{}}
 	if err := h.serve(); err != nil && !errors.Is(err, io.EOF) && g.ctx.Err() == nil {
 		g.log.note("inner hop in", "closing the connection of another node", "peer", nc.RemoteAddr(), "error", err)
+	}
+	for connection := range h.held {
+		h.gone(connection, false)
 	}
 	_ = nc.Close()
 	g.mu.Lock()
@@ -139,6 +143,10 @@ func (h *hopServer) serve() error {
 		if err != nil {
 			return err
 		}
+		if r.kind == hopLetGo || r.kind == hopGone {
+			h.message(&r)
+			continue
+		}
 		select {
 		case h.slots <- struct{}{}:
 		case <-h.g.ctx.Done():
@@ -150,17 +158,37 @@ func (h *hopServer) serve() error {
 	}
 }
 
+// message takes what has no answer.
+func (h *hopServer) message(r *hopRequest) {
+	connection, number, _ := parseHold(r.payload)
+	switch k := h.held[connection]; {
+	case k == nil:
+	case r.kind == hopGone:
+		h.gone(connection, true)
+	default:
+		h.letGo(k, number)
+	}
+}
+
 func (h *hopServer) handle(r *hopRequest) error {
 	id := r.id
-	done := func(answer []byte, err *coordinator.Error) {
+	answer := func(answer []byte, err *coordinator.Error) {
 		code := coordinator.None
 		if err != nil {
 			code = err.Code
 		}
-		<-h.slots
 		h.send(id, code, answer)
 	}
+	done := func(payload []byte, err *coordinator.Error) {
+		<-h.slots
+		answer(payload, err)
+	}
 	switch r.kind {
+	case hopBeat:
+		if err := h.beat(r, answer); err != nil {
+			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
+		}
+		return nil
 	case hopKafka:
 		if err := h.g.execute(&r.client, r.payload, done); err != nil {
 			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})

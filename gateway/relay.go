@@ -32,6 +32,7 @@ func splices(begin []byte) bool {
 func (c *conn) relayRequest() {
 	size := c.big
 	c.big = 0
+	c.letGo()
 	if err := c.relayFrame(size); err != nil {
 		c.readErr = err
 	}

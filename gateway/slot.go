@@ -105,7 +105,7 @@ func (s *slot) recycle() {
 	}
 	s.c, s.next, s.frame, s.buf = nil, nil, nil, nil
 	s.beat.Topology, s.beat.ClientTags = nil, nil
-	s.call.Client, s.call.Response, s.call.Err = nil, nil, nil
+	s.call.Client, s.call.Response, s.call.Err, s.call.Hold = nil, nil, nil, nil
 	s.call.Heartbeat = streams.HeartbeatResponse{}
 	if cap(s.out) > 4<<10 {
 		s.out = nil
@@ -169,7 +169,7 @@ func (s *slot) fail(err *coordinator.Error) {
 // CallDone implements shard.Completer for heartbeats.
 func (s *slot) CallDone(call *shard.Call) {
 	if call.Err != nil {
-		if call.Err.Code == coordinator.NotCoordinator {
+		if call.Err.Code == coordinator.NotCoordinator && !call.WasHeld() {
 			g := s.c.g
 			g.run(func() { g.rebeat(s, true) })
 			return

@@ -70,6 +70,16 @@ func (c coordinators) Submit(number uint32, call *shard.Call) {
 	c.shards[number].post(input{kind: inputCall, call: call})
 }
 
+// LetGo implements gateway.Coordinators.
+func (c coordinators) LetGo(number uint32, holder *shard.Holder) {
+	c.shards[number].post(input{kind: inputLetGo, holder: holder})
+}
+
+// Gone implements gateway.Coordinators.
+func (c coordinators) Gone(number uint32, holder *shard.Holder, byClient bool) {
+	c.shards[number].post(input{kind: inputGone, holder: holder, ok: byClient})
+}
+
 // Groups implements gateway.Coordinators.
 func (c coordinators) Groups() iter.Seq[gateway.GroupListing] {
 	return func(yield func(gateway.GroupListing) bool) {

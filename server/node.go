@@ -122,6 +122,9 @@ func (n *Node) start() error {
 	n.watcher.OnChange(func(_, _ *topicctl.Image) {
 		n.cluster.update()
 		n.system.poke()
+		for _, r := range n.shards {
+			r.post(input{kind: inputTopics})
+		}
 	})
 	n.cluster.update()
 	n.run(func() { n.watcher.Run(n.ctx) })

@@ -36,20 +36,25 @@ const (
 	inputReleased
 	inputStoreDone
 	inputComputed
+	inputLetGo
+	inputGone
+	inputTopics
+	inputSettings
 )
 
 // input is one input of a shard's machine; which fields count depends on the kind.
 type input struct {
-	kind  inputKind
-	ok    bool
-	id    uint64 // proposal, store operation, or term
-	at    int64
-	call  *shard.Call
-	group string
-	text  string
-	err   error
-	any   any
-	state fsm.State
+	kind   inputKind
+	ok     bool
+	id     uint64 // proposal, store operation, or term
+	at     int64
+	call   *shard.Call
+	holder *shard.Holder
+	group  string
+	text   string
+	err    error
+	any    any
+	state  fsm.State
 }
 
 // drop answers the call of an input that nobody will step.
@@ -121,6 +126,14 @@ func (r *runner) step(in input) {
 		r.machine.StoreDone(now, in.id, in.any)
 	case inputComputed:
 		r.machine.Computed(now, in.id, in.any.(*streams.ComputedTarget))
+	case inputLetGo:
+		r.machine.LetGo(now, in.holder)
+	case inputGone:
+		r.machine.Gone(now, in.holder, in.ok)
+	case inputTopics:
+		r.machine.TopicsChanged(now)
+	case inputSettings:
+		r.machine.SettingsChanged(now, in.group)
 	}
 	r.stepped(began, pending)
 }

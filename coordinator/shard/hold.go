@@ -79,7 +79,7 @@ func (m *Machine) hold(c *Call, check bool) bool {
 		return false
 	}
 	until := c.arrived + int64(sm.HoldMs(m.host.Settings(r.GroupID)))
-	if until <= m.now || !c.Hold.begin(c.HoldNumber) {
+	if until <= m.now || !c.Hold.Begin(c.HoldNumber) {
 		return false
 	}
 	instance := r.InstanceID
@@ -160,7 +160,7 @@ func (m *Machine) awaitNothing(h *held) {
 func (m *Machine) unhold(h *held) *Call {
 	c := h.call
 	c.answering, c.holdable = true, false
-	c.Hold.end(c.HoldNumber)
+	c.Hold.End(c.HoldNumber)
 	m.awaitNothing(h)
 	delete(h.group.held, h.request.MemberID)
 	if m.kept.byHolder[c.Hold.ID] == h {

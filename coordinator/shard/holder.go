@@ -25,14 +25,15 @@ func (h *Holder) Release(number uint64) bool {
 	return held != 0 && held <= number
 }
 
-// begin marks a heartbeat as held, unless it is released already: whoever of the two comes second sees the other.
-func (h *Holder) begin(number uint64) bool {
+// Begin marks a heartbeat as held, unless it is released already: whoever of the two comes second sees the other.
+func (h *Holder) Begin(number uint64) bool {
 	h.held.Store(number)
 	if h.released.Load() < number {
 		return true
 	}
-	h.end(number)
+	h.End(number)
 	return false
 }
 
-func (h *Holder) end(number uint64) { h.held.CompareAndSwap(number, 0) }
+// End says that a heartbeat is not held any more.
+func (h *Holder) End(number uint64) { h.held.CompareAndSwap(number, 0) }

@@ -1,0 +1,324 @@
+package gateway
+
+import (
+	"encoding/binary"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/protocol"
+)
+
+// connHold is what a client connection knows of its heartbeats that may be held. It is owned by the connection's reader.
+type connHold struct {
+	holder *shard.Holder
+	last   uint64   // the number of the last heartbeat
+	shard  uint32   // its shard, where it went to a shard of this node
+	shards uint64   // the shards that heartbeats went to, as bits
+	nodes  []int32  // other nodes that heartbeats went to
+	remote *farBeat // the last heartbeat, where it went to another node
+}
+
+// begin numbers a heartbeat for a shard of this node.
+func (c *conn) begin(call *shard.Call, number uint32) {
+	k := &c.hold
+	if k.holder == nil {
+		k.holder = shard.NewHolder(c.g.holderIDs.Add(1))
+	}
+	k.last++
+	k.shard = number
+	k.shards |= 1 << (number % 64)
+	call.Hold, call.HoldNumber = k.holder, k.last
+}
+
+// letGo has the heartbeat that may be held answered, since another request came: answers keep their order.
+func (c *conn) letGo() {
+	k := &c.hold
+	if k.last == 0 {
+		return
+	}
+	if k.holder.Release(k.last) {
+		c.g.coords.LetGo(k.shard, k.holder)
+	}
+	if b := k.remote; b != nil {
+		k.remote = nil
+		if !b.over.Load() {
+			c.g.hops.tell(b.attempt.leader, hopLetGo, appendHold(nil, k.holder.ID, b.number))
+		}
+	}
+}
+
+// gone tells the shards that the connection has ended: by its client, unless this node ended it.
+func (c *conn) gone() {
+	k := &c.hold
+	if k.last == 0 {
+		return
+	}
+	byClient := !c.evicted.Load() && c.g.ctx.Err() == nil
+	k.holder.Release(k.last)
+	for n := range c.g.coords.Shards() {
+		if k.shards&(1<<(n%64)) != 0 {
+			c.g.coords.Gone(n, k.holder, byClient)
+		}
+	}
+	for _, node := range k.nodes {
+		if byClient {
+			c.g.hops.tell(node, hopGone, appendHold(nil, k.holder.ID, k.last))
+		} else {
+			c.g.hops.tell(node, hopLetGo, appendHold(nil, k.holder.ID, k.last))
+		}
+	}
+}
+
+// CallHeld implements shard.Keeper: the request's memory is not needed any more.
+func (s *slot) CallHeld(*shard.Call) {
+	s.frame, s.h.ClientID = nil, ""
+	if s.buf != nil {
+		s.buf.unpin()
+		s.buf = nil
+	}
+}
+
+// holdSize is how many bytes name a heartbeat of a connection on an inner hop.
+const holdSize = 16
+
+func appendHold(dst []byte, connection, number uint64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, connection), number)
+}
+
+func parseHold(b []byte) (connection, number uint64, rest []byte) {
+	return binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:]), b[holdSize:]
+}
+
+// farBeat is a heartbeat that was given to another node, which may hold it. No goroutine waits for the answer.
+type farBeat struct {
+	g       *Gateway
+	s       *slot
+	number  uint64
+	shard   uint32
+	began   time.Time
+	attempt attempt
+	over    atomic.Bool
+}
+
+// farBeats are the heartbeats at other nodes by shard. While a shard has some, its leader is watched: a node that leads no
+// more may never answer.
+type farBeats struct {
+	mu      sync.Mutex
+	byShard map[uint32]map[*farBeat]struct{}
+}
+
+// beatFar gives a heartbeat to the node that leads its shard.
+func (c *conn) beatFar(s *slot, number uint32, leader int32) error {
+	g, k := c.g, &c.hold
+	frame := append([]byte(nil), s.frame...)
+	s.CallHeld(nil)
+	s.frame = frame
+	_, body, err := protocol.ParseHeader(frame[4:])
+	if err == nil {
+		s.beat = streams.HeartbeatRequest{}
+		err = protocol.DecodeHeartbeat(s.h.Version, body, &s.beat) // again: it aliased the read buffer
+	}
+	if err != nil {
+		return err
+	}
+	c.begin(&s.call, number)
+	s.call.Hold = nil
+	b := &farBeat{g: g, s: s, number: k.last, shard: number, began: time.Now()}
+	b.attempt = attempt{errand: &errand{group: s.beat.GroupID, c: c}, leader: leader, answered: b.answered}
+	k.remote = b
+	if !containsNode(k.nodes, leader) {
+		k.nodes = append(k.nodes, leader)
+	}
+	g.far.add(g, b)
+	g.metrics.hops.Inc()
+	payload := append(appendHold(make([]byte, 0, holdSize+len(frame)), k.holder.ID, k.last), frame...)
+	g.hops.request(leader, hopBeat, s.call.Client, payload, &b.attempt)
+	return nil
+}
+
+func containsNode(nodes []int32, node int32) bool {
+	for _, n := range nodes {
+		if n == node {
+			return true
+		}
+	}
+	return false
+}
+
+// answered takes the outcome. A heartbeat that did not reach its node is given to the next leader; one that did may have
+// been held there, so that its member is to look for the leader itself and to report what it owns.
+func (b *farBeat) answered(answer []byte, err *coordinator.Error) {
+	if !b.over.CompareAndSwap(false, true) {
+		return
+	}
+	b.attempt.given.Store(true)
+	b.g.far.remove(b)
+	switch {
+	case err == nil:
+		b.s.out = append(b.s.out[:0], answer...)
+		b.s.answer()
+	case err.Code == coordinator.NotCoordinator && !b.attempt.sent.Load():
+		b.g.run(func() { b.g.rebeat(b.s, false) })
+	default:
+		b.s.fail(&coordinator.Error{Code: err.Code})
+	}
+}
+
+func (f *farBeats) add(g *Gateway, b *farBeat) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byShard == nil {
+		f.byShard = map[uint32]map[*farBeat]struct{}{}
+	}
+	beats := f.byShard[b.shard]
+	if beats == nil {
+		beats = map[*farBeat]struct{}{}
+		f.byShard[b.shard] = beats
+		g.run(func() { f.watch(g, b.shard) })
+	}
+	beats[b] = struct{}{}
+}
+
+func (f *farBeats) remove(b *farBeat) {
+	f.mu.Lock()
+	delete(f.byShard[b.shard], b)
+	f.mu.Unlock()
+}
+
+// watchEvery is how often a watch looks for heartbeats that nobody answers.
+const watchEvery = 5 * time.Second
+
+// watch gives up the heartbeats of a shard whose leader is another one by now, or that were not answered for too long. It
+// ends when there are none.
+func (f *farBeats) watch(g *Gateway, number uint32) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		changed := g.coords.LeaderChanged(number)
+		leader, known := g.coords.Leader(number)
+		now := time.Now()
+		var lost []*farBeat
+		f.mu.Lock()
+		beats := f.byShard[number]
+		if len(beats) == 0 {
+			delete(f.byShard, number)
+			f.mu.Unlock()
+			return
+		}
+		for b := range beats {
+			if known && b.attempt.leader != leader || now.Sub(b.began) > attemptTimeout {
+				lost = append(lost, b)
+			}
+		}
+		f.mu.Unlock()
+		for _, b := range lost {
+			b.answered(nil, unreachable)
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-g.ctx.Done():
+			f.mu.Lock()
+			delete(f.byShard, number)
+			f.mu.Unlock()
+			return
+		}
+	}
+}
+
+// farHold is a client connection of another node, whose heartbeats are held here.
+type farHold struct {
+	holder *shard.Holder
+	shard  uint32
+	shards uint64
+}
+
+// beat takes a heartbeat of another node's client.
+func (h *hopServer) beat(r *hopRequest, done func([]byte, *coordinator.Error)) error {
+	connection, number, frame := parseHold(r.payload)
+	k := h.held[connection]
+	if k == nil {
+		k = &farHold{holder: shard.NewHolder(h.g.holderIDs.Add(1))}
+		h.held[connection] = k
+	}
+	h.letGo(k, number-1)
+	return h.g.executeBeat(&r.client, frame, k, number, done, h.slots)
+}
+
+func (h *hopServer) letGo(k *farHold, number uint64) {
+	if k.holder.Release(number) {
+		h.g.coords.LetGo(k.shard, k.holder)
+	}
+}
+
+// gone ends what a connection held: byClient says that its client ended it, not a node between.
+func (h *hopServer) gone(connection uint64, byClient bool) {
+	k := h.held[connection]
+	if k == nil {
+		return
+	}
+	delete(h.held, connection)
+	k.holder.Release(^uint64(0))
+	for n := range h.g.coords.Shards() {
+		if k.shards&(1<<(n%64)) != 0 {
+			h.g.coords.Gone(n, k.holder, byClient)
+		}
+	}
+}
+
+// executeBeat gives a heartbeat, whole with its length prefix, to its shard of this node, which may hold it. slots are
+// what bounds the unanswered requests of the node that sent it; what is held does not count.
+func (g *Gateway) executeBeat(client *coordinator.Client, frame []byte, k *farHold, number uint64, done func([]byte, *coordinator.Error), slots chan struct{}) error {
+	h, body, err := protocol.ParseHeader(frame[4:])
+	if err != nil {
+		return err
+	}
+	if h.Key != protocol.KeyStreamsGroupHeartbeat || !protocol.Supported(h.Key, h.Version) {
+		return errGroupRequest
+	}
+	e := &farExecution{version: h.Version, correlation: h.Correlation, done: done, slots: slots}
+	if err := protocol.DecodeHeartbeat(h.Version, body, &e.beat); err != nil {
+		return err
+	}
+	n := g.coords.Shard(e.beat.GroupID)
+	k.shard = n
+	k.shards |= 1 << (n % 64)
+	e.call = shard.Call{Client: client, Request: &e.beat, Done: e, Hold: k.holder, HoldNumber: number}
+	g.coords.Submit(n, &e.call)
+	return nil
+}
+
+// farExecution is a heartbeat of another node's client at its shard.
+type farExecution struct {
+	call        shard.Call
+	beat        streams.HeartbeatRequest
+	version     int16
+	correlation int32
+	done        func([]byte, *coordinator.Error)
+	slots       chan struct{}
+	left        bool
+}
+
+// CallHeld implements shard.Keeper.
+func (e *farExecution) CallHeld(*shard.Call) { e.leave() }
+
+func (e *farExecution) leave() {
+	if !e.left {
+		e.left = true
+		<-e.slots
+	}
+}
+
+// CallDone implements shard.Completer.
+func (e *farExecution) CallDone(call *shard.Call) {
+	e.leave()
+	if call.Err != nil {
+		e.done(nil, call.Err)
+		return
+	}
+	e.done(protocol.AppendHeartbeat(nil, e.version, e.correlation, &call.Heartbeat), nil)
+}
