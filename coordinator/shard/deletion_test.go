@@ -48,3 +48,28 @@ func TestJoinWaitsForADeletionUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// A join that waits for a deletion goes on, too, when another join made the group anew in the same log entry.
+func TestJoinsGoOnWhenADeletedGroupIsMadeAnewAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	_, deleted := r.send(&DeleteGroupRequest{GroupID: "g"})
+	c, waits := r.send(join("g", "b"))
+	r.send(join("other", "x"))
+	r.ForeignChecked(r.now, "other", "", nil)
+	r.Flush() // an entry is in flight: what follows shares the next one
+	r.StoreDone(r.now, r.drops[0], nil)
+	_, joined := r.send(join("g", "c"))
+	r.Committed(r.now, r.inflight.id) // decides on both
+	r.ForeignChecked(r.now, "g", "", nil)
+	r.Flush()
+	r.commitAll()
+	if !deleted.done || !joined.done || waits.n != 1 || c.Err != nil || c.Heartbeat.Err != nil {
+		t.Fatalf("deletion %v, join %v, waiting join %d, %v %v", deleted.done, joined.done, waits.n, c.Err, c.Heartbeat.Err)
+	}
+	if n := r.committed.Group("g").NumMembers(); n != 2 {
+		t.Fatalf("%d members", n)
+	}
+}

@@ -185,11 +185,7 @@ func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
 		return
 	}
 	delete(e.commits, op.member)
-	blocked := e.blocked
-	e.blocked = nil
-	for _, c := range blocked {
-		m.dispatch(c)
-	}
+	m.unblock(e)
 }
 
 func fenced(r *offsets.CommitResponse) bool {
@@ -241,7 +237,13 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 				decided = true
 				return streams.Decision{Records: deletionRecords(g)}, true
 			},
-			after: func(m *Machine) { m.reply(c, &DeleteGroupResponse{}) },
+			after: func(m *Machine) {
+				m.reply(c, &DeleteGroupResponse{})
+				// A join that was decided right after the deletion has made the group anew: nobody else lets these go.
+				if e := m.groups[r.GroupID]; e != nil && e.deleting == 0 {
+					m.unblock(e)
+				}
+			},
 		})
 	}}), g.ID)
 }
@@ -252,9 +254,13 @@ func (m *Machine) deletionOver(id string) {
 	if e == nil || e.deleting == 0 {
 		return
 	}
-	if e.deleting--; e.deleting > 0 {
-		return
+	if e.deleting--; e.deleting == 0 {
+		m.unblock(e)
 	}
+}
+
+// unblock decides again on the calls that wait for commits or a deletion; some may have to wait on.
+func (m *Machine) unblock(e *group) {
 	blocked := e.blocked
 	e.blocked = nil
 	for _, c := range blocked {

@@ -9,22 +9,28 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
 )
 
 // TestEveryCallIsAnsweredOnce lets everything happen in any order, then lets the world answer all that it was asked.
 func TestEveryCallIsAnsweredOnce(t *testing.T) {
 	for seed := range uint64(1000) {
-		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1}
+		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1, log: fsm.NewState(), epochs: map[string]int32{}, deleted: map[string]bool{}}
 		if seed%2 == 1 { // targets of more than one member are computed beside the shard
 			w.settings.AssignorOffload, w.options.OffloadFrom, w.options.TargetChunk = true, 8, 1
 			w.options.MaxBatchDecisions = 3
 		}
 		for range 300 {
 			w.step()
+			if w.leading {
+				w.log = w.committed
+			}
 			if w.random.IntN(3) > 0 {
 				w.Flush()
 			}
 			w.checkCommits(t, seed)
+			w.checkGroups(t, seed)
 		}
 		w.comeToRest()
 		if w.finish(t, seed); t.Failed() {
@@ -37,8 +43,12 @@ type anyOrder struct {
 	*rig
 	random  *rand.Rand
 	term    uint64
+	log     fsm.State // what a next leader finds
 	calls   []*Call
 	answers []*answer
+	digest  uint64           // of the state that was checked last
+	epochs  map[string]int32 // the highest that was committed of each group
+	deleted map[string]bool  // groups whose deletion was proposed
 	// what the host was asked for and has not answered
 	askedForeign, askedClaims, askedReleases, askedOps, askedDrops, askedJobs int
 }
@@ -52,7 +62,7 @@ func (w *anyOrder) step() {
 		epoch = g.Member(member).Current.MemberEpoch
 	}
 	w.proofAt = w.now
-	switch w.random.IntN(16) {
+	switch w.random.IntN(17) {
 	case 0, 1:
 		h := join(group, member)
 		if w.random.IntN(2) == 0 {
@@ -88,6 +98,9 @@ func (w *anyOrder) step() {
 	case 12:
 		if w.inflight != nil {
 			if w.random.IntN(3) == 0 {
+				if w.random.IntN(2) == 0 {
+					w.log = w.working // an unknown outcome may be that it was taken
+				}
 				w.ProposalFailed(w.now, w.inflight.id, w.random.IntN(4) > 0)
 			} else {
 				w.Committed(w.now, w.inflight.id)
@@ -95,24 +108,97 @@ func (w *anyOrder) step() {
 		}
 	case 13:
 		if w.random.IntN(10) == 0 || !w.leading {
-			state := w.committed
 			w.Lost(w.now)
-			if state == (fsm.State{}) {
-				state = fsm.NewState()
-			}
 			w.term++
-			w.Elected(w.now, w.term, state)
+			w.Elected(w.now, w.term, w.log)
 		}
+	case 14:
+		w.change()
 	default:
 		w.world(w.random.IntN(4) > 0)
 	}
 }
 
+// change changes what decisions look at beside the group.
+func (w *anyOrder) change() {
+	switch w.random.IntN(4) {
+	case 0:
+		w.topics["in"] = int32(1 + w.random.IntN(4))
+		w.changes++
+	case 1:
+		w.settings.NumStandbyReplicas = int32(w.random.IntN(2))
+	case 2:
+		w.settings.AssignmentIntervalMs = int32(1000 * w.random.IntN(2))
+	case 3:
+		w.settings.InitialRebalanceDelayMs = int32(3000 * w.random.IntN(2))
+	}
+}
+
 func (w *anyOrder) submit(request any) {
-	a := &answer{}
+	a := &watched{w: w}
 	c := &Call{Client: client, Request: request, Done: a}
-	w.calls, w.answers = append(w.calls, c), append(w.answers, a)
+	w.calls, w.answers = append(w.calls, c), append(w.answers, &a.answer)
 	w.Submit(w.now, c)
+	if w.random.IntN(10) == 0 { // the same once more, over another connection
+		again := &watched{w: w}
+		c := &Call{Client: client, Request: request, Done: again}
+		w.calls, w.answers = append(w.calls, c), append(w.answers, &again.answer)
+		w.Submit(w.now, c)
+	}
+}
+
+// watched looks at a call at the moment of its answer.
+type watched struct {
+	answer
+	w *anyOrder
+}
+
+// CallDone checks that the answer tells nothing that is not committed.
+func (a *watched) CallDone(c *Call) {
+	a.answer.CallDone(c)
+	if c.Err != nil {
+		return
+	}
+	g := a.w.committed.Group(GroupID(c.Request))
+	if r, ok := c.Response.(*streams.HeartbeatResponse); ok && g != nil && r.Err == nil && r.MemberEpoch > g.Epoch() {
+		a.w.t.Errorf("member %s is told epoch %d, committed is %d", r.MemberID, r.MemberEpoch, g.Epoch())
+	}
+}
+
+// checkGroups: epochs only grow, over all leaders, and no task is active twice.
+func (w *anyOrder) checkGroups(t *testing.T, seed uint64) {
+	if !w.leading || w.committed.Digest() == w.digest {
+		return
+	}
+	w.digest = w.committed.Digest()
+	for _, entry := range w.proposed {
+		for _, r := range entry.Records {
+			if r.Key.Type == record.TypeGroupMetadata && r.Value == nil {
+				w.deleted[r.Key.Group] = true // another group may have the id now
+			}
+		}
+	}
+	w.proposed = w.proposed[:0]
+	for g := range w.committed.Groups() {
+		if g.Epoch() < w.epochs[g.ID] && w.deleted[g.ID] {
+			w.deleted[g.ID], w.epochs[g.ID] = false, 0
+		}
+		if g.Epoch() < w.epochs[g.ID] || g.AssignmentEpoch() > g.Epoch() {
+			t.Fatalf("seed %d: %s has epochs %d and %d after %d", seed, g.ID, g.Epoch(), g.AssignmentEpoch(), w.epochs[g.ID])
+		}
+		w.epochs[g.ID] = g.Epoch()
+		owner := map[topology.Task]string{}
+		for m := range g.Members() {
+			for _, tasks := range []topology.Tasks{m.Current.Assigned.Active, m.Current.Revoking.Active} {
+				for task := range tasks.All() {
+					if other, taken := owner[task]; taken {
+						t.Fatalf("seed %d: task %v of %s is active on %s and %s", seed, task, g.ID, other, m.ID)
+					}
+					owner[task] = m.ID
+				}
+			}
+		}
+	}
 }
 
 // world answers the oldest question of each kind, and says whether there was any.

@@ -19,6 +19,7 @@ type rig struct {
 	now      int64
 	settings coordinator.GroupSettings
 	topics   topics
+	changes  uint64 // of topics
 
 	refreshed int
 	known     int64 // what Proof says
@@ -59,11 +60,13 @@ func (r *rig) Propose(_ uint64, e record.Entry, change *Change) {
 		r.t.Errorf("an entry does not make of the state what it says: %v", err)
 	}
 }
-func (r *rig) Proof(uint64) int64                                { return r.known }
-func (r *rig) Verify(at int64)                                   { r.verifies = append(r.verifies, at) }
-func (r *rig) Wake(at int64)                                     { r.wakeAt = at }
-func (r *rig) Settings(string) *coordinator.GroupSettings        { return &r.settings }
-func (r *rig) Topics() (topology.Metadata, uint64)               { return r.topics, uint64(len(r.topics)) }
+func (r *rig) Proof(uint64) int64                         { return r.known }
+func (r *rig) Verify(at int64)                            { r.verifies = append(r.verifies, at) }
+func (r *rig) Wake(at int64)                              { r.wakeAt = at }
+func (r *rig) Settings(string) *coordinator.GroupSettings { return &r.settings }
+func (r *rig) Topics() (topology.Metadata, uint64) {
+	return r.topics, uint64(len(r.topics)) + r.changes
+}
 func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
 func (r *rig) RefreshTopics()                                    { r.refreshed++ }
 func (r *rig) CreationError(string) string                       { return "" }
