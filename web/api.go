@@ -130,4 +130,9 @@ type Cluster interface {
 	Group(ctx context.Context, id string) (GroupDetail, bool)
 	// LocalGroup is one group from this node's replica alone.
 	LocalGroup(id string) (GroupDetail, bool)
+	// Journal is why a group rebalanced, from the shard's leader. It fails with ErrNoGroup, or with the reason why the
+	// leader does not answer.
+	Journal(ctx context.Context, id string) (GroupJournal, error)
+	// LocalJournal is the journal of a group from this node's replica alone.
+	LocalJournal(id string) (GroupJournal, error)
 }

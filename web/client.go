@@ -41,6 +41,17 @@ func (c Client) Group(ctx context.Context, id string) (GroupDetail, error) {
 	return g, c.get(ctx, "/v1/group?id="+url.QueryEscape(id), &g)
 }
 
+// statusError is an answer other than 200.
+type statusError struct {
+	status int
+	text   string
+	is     error
+}
+
+func (e *statusError) Error() string { return e.text }
+
+func (e *statusError) Unwrap() error { return e.is }
+
 const requestTimeout = 5 * time.Second
 
 func (c Client) get(ctx context.Context, path string, into any) error {
@@ -59,7 +70,7 @@ func (c Client) get(ctx context.Context, path string, into any) error {
 	if response.StatusCode != http.StatusOK {
 		var p Problem
 		if decoder.Decode(&p) == nil && p.Error != "" {
-			return fmt.Errorf("%s", p.Error)
+			return &statusError{status: response.StatusCode, text: p.Error}
 		}
 		return fmt.Errorf("the admin port at %s answered %s to %s", c.Address, response.Status, path)
 	}

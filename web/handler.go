@@ -31,6 +31,9 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) {
 		group(w, r, func(id string) (GroupDetail, bool) { return c.Group(r.Context(), id) })
 	})
+	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) {
+		journal(w, r, func(id string) (GroupJournal, error) { return c.Journal(r.Context(), id) })
+	})
 	// Profiles, for `go tool pprof http://HOST/debug/pprof/profile`.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -43,6 +46,7 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 func NodeHandler(c Cluster) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(w, r, c.LocalGroup) })
+	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) { journal(w, r, c.LocalJournal) })
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	return mux
 }
@@ -62,11 +66,13 @@ func group(w http.ResponseWriter, r *http.Request, find func(id string) (GroupDe
 	id := r.URL.Query().Get("id")
 	detail, ok := find(id)
 	if !ok {
-		answer(w, http.StatusNotFound, Problem{Error: fmt.Sprintf("group %q is not one of coordd's streams groups; 'coordd groups list' shows them", id)})
+		answer(w, http.StatusNotFound, Problem{Error: noGroup(id)})
 		return
 	}
 	answer(w, http.StatusOK, detail)
 }
+
+func noGroup(id string) string { return fmt.Sprintf("group %q is %v", id, ErrNoGroup) }
 
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")

@@ -23,6 +23,39 @@ func (f fake) LocalGroup(id string) (GroupDetail, bool) {
 	return GroupDetail{GroupSummary: GroupSummary{Group: id}}, id == "a/ä?"
 }
 
+func (f fake) Journal(_ context.Context, id string) (GroupJournal, error) {
+	if id == "headless" {
+		return GroupJournal{}, errors.New("shard 3 has no leader")
+	}
+	return f.LocalJournal(id)
+}
+func (f fake) LocalJournal(id string) (GroupJournal, error) {
+	if id != "a/ä?" {
+		return GroupJournal{}, ErrNoGroup
+	}
+	return GroupJournal{GroupSummary: GroupSummary{Group: id}, Entries: []JournalEntry{{Sequence: 7}}}, nil
+}
+
+func TestJournalAnswers(t *testing.T) {
+	for _, handler := range []http.Handler{Handler(fake{}, nil), NodeHandler(fake{})} {
+		s := httptest.NewServer(handler)
+		c := Client{Address: strings.TrimPrefix(s.URL, "http://")}
+		if j, err := c.Journal(context.Background(), "a/ä?"); err != nil || j.Group != "a/ä?" || j.Entries[0].Sequence != 7 {
+			t.Error(j, err)
+		}
+		if _, err := c.Journal(context.Background(), "b"); !errors.Is(err, ErrNoGroup) || !strings.Contains(err.Error(), `"b"`) {
+			t.Error(err)
+		}
+		s.Close()
+	}
+	s := httptest.NewServer(Handler(fake{}, nil))
+	defer s.Close()
+	_, err := Client{Address: strings.TrimPrefix(s.URL, "http://")}.Journal(context.Background(), "headless")
+	if err == nil || errors.Is(err, ErrNoGroup) || !strings.Contains(err.Error(), "shard 3 has no leader") {
+		t.Error(err)
+	}
+}
+
 func TestReadinessAndHealth(t *testing.T) {
 	for _, test := range []struct {
 		path string

@@ -31,6 +31,29 @@ func (c cluster) Groups() []web.GroupSummary {
 	return list
 }
 func (c cluster) Group(_ context.Context, id string) (web.GroupDetail, bool) { return c.LocalGroup(id) }
+func (c cluster) Journal(_ context.Context, id string) (web.GroupJournal, error) {
+	if c.err != nil {
+		return web.GroupJournal{}, c.err
+	}
+	return c.LocalJournal(id)
+}
+func (c cluster) LocalJournal(id string) (web.GroupJournal, error) {
+	g, ok := c.LocalGroup(id)
+	if !ok {
+		return web.GroupJournal{}, web.ErrNoGroup
+	}
+	return web.GroupJournal{GroupSummary: g.GroupSummary, Entries: journalSample}, nil
+}
+
+var journalSample = []web.JournalEntry{
+	{Sequence: 2, FirstEpoch: 3, Epoch: 5, Outcome: "settled", StartedAtMs: 1790000000123, TargetAtMs: 1790000001123, SettledAtMs: 1790000003623,
+		SettledAfterMs: 3500, Slowest: "m7", Counts: []web.JournalCount{{Cause: "join", Count: 3}},
+		Causes: []web.JournalCause{{Causes: []string{"join"}, Epoch: 3, Member: "m5", Host: "/10.0.0.5"}},
+		Moved:  2, Moves: []web.JournalMove{{Task: "0_1", Role: "active", From: "m1", To: "m5"}}},
+	{Sequence: 1, FirstEpoch: 2, Epoch: 2, Outcome: "superseded", SettledAfterMs: -1, Counts: []web.JournalCount{{Cause: "topics changed", Count: 1}},
+		Causes: []web.JournalCause{{Causes: []string{"topics changed"}, Epoch: 2, Detail: "MISSING_SOURCE_TOPICS"}}},
+}
+
 func (c cluster) LocalGroup(id string) (web.GroupDetail, bool) {
 	for _, g := range c.groups {
 		if g.Group == id {
@@ -109,6 +132,14 @@ func TestExitCodes(t *testing.T) {
 		{"groups without quorum", headless, "groups list --admin NODE", exitNoQuorum, "app", "shard 0 has no leader"},
 		{"group without quorum", headless, "groups describe app --admin NODE -o json", exitNoQuorum, "0_0", "no quorum"},
 		{"absent group without quorum", headless, "groups describe nope --admin NODE", exitNoQuorum, "", "no quorum"},
+		{"why", healthy(), "groups why app --admin NODE", exitOK, "2026-09-21T14:13:20.123Z  3-5", ""},
+		{"why, settled", healthy(), "groups why app --admin NODE", exitOK, "settled after 3.5s", ""},
+		{"why, moves", healthy(), "groups why app --moves --admin NODE", exitOK, "m1 -> m5", ""},
+		{"why, json", healthy(), "groups why app -o json --last 1 --admin NODE", exitOK, `"settledAfterMs": 3500`, ""},
+		{"why, bad number", healthy(), "groups why app --last -1 --admin NODE", exitUsage, "", "0 (all) or more"},
+		{"why of an absent group", healthy(), "groups why nope --admin NODE", exitFailed, "", `group "nope" is not one of coordd's`},
+		{"why without quorum", headless, "groups why app --admin NODE", exitNoQuorum, "app", "no quorum"},
+		{"why of no group", healthy(), "groups why --admin NODE", exitUsage, "", "--help"},
 		{"no group named", healthy(), "groups describe --admin NODE", exitUsage, "", "--help"},
 		{"dead node", healthy(), "leaders --admin 127.0.0.1:1", exitFailed, "", "is the node up"},
 		{"unknown command", healthy(), "leader", exitUsage, "", "unknown command"},

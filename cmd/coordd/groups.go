@@ -17,9 +17,10 @@ func groupsCommand() *cobra.Command {
 		Use:   "groups",
 		Short: "Show streams groups",
 		Example: `  coordd groups list --state Stable
-  coordd groups describe my-app`,
+  coordd groups describe my-app
+  coordd groups why my-app`,
 	}
-	c.AddCommand(groupsListCommand(), groupsDescribeCommand())
+	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsWhyCommand())
 	return c
 }
 

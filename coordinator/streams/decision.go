@@ -115,13 +115,18 @@ func (k CauseKind) String() string {
 	if k == 0 {
 		return "none"
 	}
-	var names []string
+	return strings.Join(k.Names(), ", ")
+}
+
+// Names are the reasons for people, one by one.
+func (k CauseKind) Names() []string {
+	names := []string{}
 	for i, name := range causeNames {
 		if k&(1<<i) != 0 {
 			names = append(names, name)
 		}
 	}
-	return strings.Join(names, ", ")
+	return names
 }
 
 // Label is the first reason as the value of a metric's label.
