@@ -302,6 +302,9 @@ func (s *simulation) unsettledGroup(g *group) string {
 	if state := streams.StateOf(committed); state != streams.StateStable {
 		return "is " + string(state)
 	}
+	if last := committed.LastJournal(); last == nil || last.Epoch != committed.Epoch() || last.SettledAtMs == 0 {
+		s.observer.failf("group %s is Stable at epoch %d, but its journal ends with %+v", g.id, committed.Epoch(), last)
+	}
 	return ""
 }
 
