@@ -419,6 +419,7 @@ func (s *script) describe() string {
 	for _, m := range d.Members {
 		out += fmt.Sprintf("%s epoch=%d process=%s %s target %s", m.MemberID, m.MemberEpoch, m.Meta.ProcessID,
 			showAssignment(m.Assigned, false), showAssignment(m.Target, false))
+		out += showMeta(m.Meta, d.Topology)
 		for _, o := range m.TaskOffsets {
 			out += fmt.Sprintf(" offset %s_%d:%d", o.Subtopology, o.Partition, o.Offset)
 		}
@@ -426,6 +427,26 @@ func (s *script) describe() string {
 			out += fmt.Sprintf(" end %s_%d:%d", o.Subtopology, o.Partition, o.Offset)
 		}
 		out += "\n"
+	}
+	return out
+}
+
+// showMeta shows what a member does not have by default.
+func showMeta(m *record.MemberMetadata, t *topology.Topology) (out string) {
+	if m.InstanceID != nil {
+		out += " instance=" + *m.InstanceID
+	}
+	if m.RackID != nil {
+		out += " rack=" + *m.RackID
+	}
+	if m.UserEndpoint != nil {
+		out += fmt.Sprintf(" endpoint=%s:%d", m.UserEndpoint.Host, m.UserEndpoint.Port)
+	}
+	for _, tag := range m.ClientTags {
+		out += fmt.Sprintf(" tag %s:%s", tag.Key, tag.Value)
+	}
+	if t != nil && m.TopologyEpoch != t.Epoch {
+		out += fmt.Sprintf(" topology=%d", m.TopologyEpoch)
 	}
 	return out
 }
