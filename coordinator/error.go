@@ -22,6 +22,7 @@ const (
 	GroupAuthorizationFailed    Code = 30
 	ClusterAuthorizationFailed  Code = 31
 	UnsupportedVersion          Code = 35
+	InvalidConfig               Code = 40
 	InvalidRequest              Code = 42
 	NonEmptyGroup               Code = 68
 	GroupIDNotFound             Code = 69

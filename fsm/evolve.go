@@ -109,9 +109,11 @@ func (e *evolver) apply(r *record.Record) error {
 			e.rehash(&m.currentHash, hash)
 		})
 	case *record.Node:
-		e.nodes = put(e, e.nodes, r.Key.ID, v, hash)
+		e.nodes = put(e, e.nodes, idKey(r.Key.ID), v, hash)
 	case *record.BrokerSlot:
-		e.slots = put(e, e.slots, r.Key.ID, v, hash)
+		e.slots = put(e, e.slots, idKey(r.Key.ID), v, hash)
+	case *record.GroupConfig:
+		e.configs = put(e, e.configs, keyOf(strings.Clone(r.Key.Group)), v, hash)
 	case *record.Cluster:
 		e.cluster.value = v
 		e.rehash(&e.cluster.hash, hash)
@@ -125,10 +127,13 @@ func (e *evolver) apply(r *record.Record) error {
 func (e *evolver) tombstone(k record.Key) error {
 	switch k.Type {
 	case record.TypeNode:
-		e.nodes = remove(e, e.nodes, k.ID)
+		e.nodes = remove(e, e.nodes, idKey(k.ID))
 		return nil
 	case record.TypeBrokerSlot:
-		e.slots = remove(e, e.slots, k.ID)
+		e.slots = remove(e, e.slots, idKey(k.ID))
+		return nil
+	case record.TypeGroupConfig:
+		e.configs = remove(e, e.configs, keyOf(k.Group))
 		return nil
 	case record.TypeCluster:
 		e.cluster.value = nil
@@ -398,18 +403,18 @@ func (e *evolver) rehash(old *uint64, hash uint64) {
 	*old = hash
 }
 
-func put[T any](e *evolver, t *iradix.Tree[hashed[T]], id int32, v T, hash uint64) *iradix.Tree[hashed[T]] {
+// put keeps the key.
+func put[T any](e *evolver, t *iradix.Tree[hashed[T]], key []byte, v T, hash uint64) *iradix.Tree[hashed[T]] {
 	x := txn(t)
-	key := idKey(id)
 	old, _ := x.Get(key)
 	e.rehash(&old.hash, hash)
 	x.Insert(key, hashed[T]{value: v, hash: hash})
 	return x.CommitOnly()
 }
 
-func remove[T any](e *evolver, t *iradix.Tree[hashed[T]], id int32) *iradix.Tree[hashed[T]] {
+func remove[T any](e *evolver, t *iradix.Tree[hashed[T]], key []byte) *iradix.Tree[hashed[T]] {
 	x := txn(t)
-	if old, ok := x.Delete(idKey(id)); ok {
+	if old, ok := x.Delete(key); ok {
 		e.rehash(&old.hash, 0)
 	}
 	return x.CommitOnly()

@@ -11,22 +11,54 @@ import (
 func (s State) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
 		// The records of the system shard have no group id: they come among those of a group whose id is empty.
-		first := s.Group("")
-		if first != nil && !first.records(yield) {
+		if !s.about("", yield) {
 			return
 		}
-		if !s.system(yield) {
-			return
-		}
-		if first != nil && !first.history(yield) {
-			return
-		}
-		for g := range s.Groups() {
-			if g != first && !(g.records(yield) && g.history(yield)) {
+		for id := range s.ids() {
+			if id != "" && !s.about(id, yield) {
 				return
 			}
 		}
 	}
+}
+
+// ids yields the ids of all groups, and of all that have settings, in ascending order.
+func (s State) ids() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		next, stop := iter.Pull2(s.GroupConfigs())
+		defer stop()
+		id, _, more := next()
+		for g := range s.Groups() {
+			for ; more && id < g.ID; id, _, more = next() {
+				if !yield(id) {
+					return
+				}
+			}
+			if more && id == g.ID {
+				id, _, more = next()
+			}
+			if !yield(g.ID) {
+				return
+			}
+		}
+		for ; more; id, _, more = next() {
+			if !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// about yields the records whose keys have a group id; it reports whether to go on.
+func (s State) about(id string, yield func(record.Record) bool) bool {
+	g := s.Group(id)
+	if g != nil && !g.records(yield) || id == "" && !s.system(yield) {
+		return false
+	}
+	if c := s.GroupConfig(id); c != nil && !yield(record.Record{Key: record.Key{Type: record.TypeGroupConfig, Group: id}, Value: c}) {
+		return false
+	}
+	return g == nil || g.history(yield)
 }
 
 func (s State) system(yield func(record.Record) bool) bool {

@@ -14,10 +14,11 @@ import (
 // is, so that a copy is a copy of pointers. Any goroutine may read it. The zero State is empty and ready.
 type State struct {
 	groups *iradix.Tree[*Group] // by group id; nil until the first
-	// The facts of the system shard, by idKey.
+	// The facts of the system shard; nodes and slots are by idKey.
 	nodes   *iradix.Tree[hashed[*record.Node]]
 	slots   *iradix.Tree[hashed[*record.BrokerSlot]]
 	cluster hashed[*record.Cluster]
+	configs *iradix.Tree[hashed[*record.GroupConfig]] // by group id
 
 	records int    // how many records Records yields
 	digest  uint64 // sum of their hashes
@@ -52,6 +53,25 @@ func (s State) Slots() iter.Seq2[int32, *record.BrokerSlot] { return byID(s.slot
 
 // Cluster holds what was fixed when the cluster was formed, or nil (system shard).
 func (s State) Cluster() *record.Cluster { return s.cluster.value }
+
+// GroupConfig returns the settings of a group of its own, or nil (system shard). It does not allocate or keep the id.
+func (s State) GroupConfig(id string) *record.GroupConfig {
+	c, _ := get(s.configs, id)
+	return c.value
+}
+
+// GroupConfigs yields the settings of all groups that have some by ascending group id (system shard).
+func (s State) GroupConfigs() iter.Seq2[string, *record.GroupConfig] {
+	return func(yield func(string, *record.GroupConfig) bool) {
+		if s.configs == nil {
+			return
+		}
+		s.configs.Root().Walk(func(k []byte, v hashed[*record.GroupConfig]) bool { return !yield(string(k), v.value) })
+	}
+}
+
+// SameGroupConfigs says whether nothing was put or deleted among the groups' settings between two states of one history.
+func (s State) SameGroupConfigs(o State) bool { return s.configs == o.configs }
 
 // NumRecords is the number of records that make up the state.
 func (s State) NumRecords() int { return s.records }

@@ -3,8 +3,11 @@ package gateway
 import (
 	"context"
 	"iter"
+	"math"
 	"net"
 
+	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/coordinator/streams"
 )
@@ -34,6 +37,22 @@ type Coordinators interface {
 	Gone(shard uint32, holder *shard.Holder, byClient bool)
 	// Groups are the groups of the shards that this node leads, in any order.
 	Groups() iter.Seq[GroupListing]
+}
+
+// SystemShard is the number under which [Coordinators.Leader] and LeaderChanged know the system shard.
+const SystemShard = math.MaxUint32
+
+// GroupConfigs are the settings that groups have of their own, kept in the system shard. All methods are safe for
+// concurrent use and do not block. done is told once, on any goroutine; its last argument says that this node does not
+// lead the system shard, or what else keeps it from answering.
+type GroupConfigs interface {
+	// Describe lists the settings of each group.
+	Describe(groups []string, done func([][]config.GroupEntry, *coordinator.Error))
+	// Alter changes settings, or only says whether it would. Each group has an answer of its own, nil for success, which
+	// is told when the change is committed. What is not known to be committed may be asked for again.
+	Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, *coordinator.Error))
+	// List are the groups that have settings of their own, by ascending id.
+	List(done func([]string, *coordinator.Error))
 }
 
 // GroupListing is one group of a ListGroups answer.

@@ -9,36 +9,25 @@ import (
 	"github.com/coordd/coordd/protocol"
 )
 
-// configs passes config requests on, except for those about coordd nodes as brokers: these have no broker configs.
+// configs answers config requests. What is about topics and brokers goes to the upstream; coordd nodes as brokers have no
+// configs; the settings of a group are its streams.* settings, which coordd keeps for every group id, and all others, which
+// the upstream keeps. So it does not matter where a group lives, or whether it exists: a streams group has Kafka's settings
+// of offsets, and a consumer group shows the streams settings that it never uses, as in Kafka.
 func (c *conn) configs(h protocol.Header, body, frame []byte) error {
 	req := kmsg.RequestForKey(h.Key)
 	req.SetVersion(h.Version)
 	if err := req.ReadFrom(body); err != nil {
 		return protocol.ErrMalformed
 	}
-	var all, own int
-	count := func(typ kmsg.ConfigResourceType, name string) {
-		all++
-		if c.g.isNode(typ, name) {
-			own++
-		}
-	}
 	switch r := req.(type) {
 	case *kmsg.DescribeConfigsRequest:
 		return c.describeConfigs(h, r, frame)
 	case *kmsg.AlterConfigsRequest:
-		for _, res := range r.Resources {
-			count(res.ResourceType, res.ResourceName)
-		}
+		return c.alterConfigs(h, alterAll{r}, frame)
 	case *kmsg.IncrementalAlterConfigsRequest:
-		for _, res := range r.Resources {
-			count(res.ResourceType, res.ResourceName)
-		}
+		return c.alterConfigs(h, alterSome{r}, frame)
 	}
-	if own > 0 && own == all {
-		return c.replyError(h, body, coordinator.Errorf(coordinator.InvalidRequest, "A coordd node has no broker configs."))
-	}
-	return c.forward(c.homeBroker(), h, frame, nil) // of a mixed batch the upstream refuses the nodes it does not know
+	return c.listConfigResources(h, req.(*kmsg.ListConfigResourcesRequest), frame)
 }
 
 // isNode says whether a config resource is a coordd node.
@@ -50,32 +39,67 @@ func (g *Gateway) isNode(typ kmsg.ConfigResourceType, name string) bool {
 	return err == nil && int32(id) >= g.cfg.NodeIDBase
 }
 
-// describeConfigs answers an empty list for coordd nodes.
-func (c *conn) describeConfigs(h protocol.Header, req *kmsg.DescribeConfigsRequest, frame []byte) error {
-	resp := kmsg.NewPtrDescribeConfigsResponse()
-	rest := req.Resources[:0:0]
-	for _, res := range req.Resources {
-		if !c.g.isNode(res.ResourceType, res.ResourceName) {
-			rest = append(rest, res)
-			continue
+// isGroup says whether a config resource is a group whose settings coordd keeps.
+func (g *Gateway) isGroup(typ kmsg.ConfigResourceType) bool {
+	return typ == kmsg.ConfigResourceTypeGroupConfig && g.cfg.GroupConfigs != nil
+}
+
+var (
+	noBrokerConfigs   = coordinator.Errorf(coordinator.InvalidRequest, "A coordd node has no broker configs.")
+	resourceTwice     = coordinator.Errorf(coordinator.InvalidRequest, "Each resource must appear at most once.")
+	groupNameEmpty    = coordinator.Errorf(coordinator.InvalidRequest, "Group name must not be empty")
+	defaultGroupNames = coordinator.Errorf(coordinator.InvalidRequest, "Default group resources are not allowed.")
+)
+
+// unsupported says that the upstream does not know settings of groups, as brokers before Kafka 3.8 and, for AlterConfigs,
+// kfake. Where nothing is asked of it but its consent, that is no refusal.
+func unsupported(code int16) bool {
+	return code == int16(coordinator.InvalidRequest) || code == int16(coordinator.UnsupportedVersion)
+}
+
+// resource is what config requests and their answers are about.
+type resource struct {
+	typ  kmsg.ConfigResourceType
+	name string
+}
+
+// byResource puts the results of one request that came from several sides into the order of the request.
+type byResource[T any] struct {
+	order map[resource][]int
+	out   []T
+	set   []bool
+	more  []T
+}
+
+func newByResource[T any](resources []resource) *byResource[T] {
+	b := &byResource[T]{order: make(map[resource][]int, len(resources)), out: make([]T, len(resources)), set: make([]bool, len(resources))}
+	for i, r := range resources {
+		b.order[r] = append(b.order[r], i)
+	}
+	return b
+}
+
+// at sets the result of the resource at a place in the request.
+func (b *byResource[T]) at(i int, result T) { b.out[i], b.set[i] = result, true }
+
+// add takes a result whose place is found by its resource.
+func (b *byResource[T]) add(r resource, result T) {
+	for _, i := range b.order[r] {
+		if !b.set[i] {
+			b.at(i, result)
+			return
 		}
-		empty := kmsg.NewDescribeConfigsResponseResource()
-		empty.ResourceType, empty.ResourceName = res.ResourceType, res.ResourceName
-		resp.Resources = append(resp.Resources, empty)
 	}
-	if len(resp.Resources) == 0 {
-		return c.forward(c.homeBroker(), h, frame, nil)
-	}
-	if len(rest) > 0 {
-		req.Resources = rest
-		answer, err := c.ask(c.homeBroker(), req)
-		if err != nil {
-			return err
+	b.more = append(b.more, result)
+}
+
+// results are all results; a resource that nobody answered is left out.
+func (b *byResource[T]) results() []T {
+	out := b.out[:0:0]
+	for i := range b.out {
+		if b.set[i] {
+			out = append(out, b.out[i])
 		}
-		theirs := answer.(*kmsg.DescribeConfigsResponse)
-		resp.ThrottleMillis = theirs.ThrottleMillis
-		resp.Resources = append(resp.Resources, theirs.Resources...)
 	}
-	c.reply(h, resp)
-	return nil
+	return append(out, b.more...)
 }

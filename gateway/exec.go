@@ -43,6 +43,9 @@ func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(an
 	if !protocol.Supported(h.Key, h.Version) {
 		return errGroupRequest
 	}
+	if aboutConfigs(h.Key) {
+		return g.executeConfigs(h, body, done)
+	}
 	e := &execution{done: done}
 	e.call.Client, e.call.Done = client, e
 	names := &topicNames{g: g}
@@ -159,7 +162,9 @@ const retryPause = 20 * time.Millisecond
 // errand is a question to the leader of a group's shard, on behalf of a client connection or, without one, of all.
 type errand struct {
 	group string
-	c     *conn
+	// system says that the leader of the system shard is meant, whatever the group.
+	system bool
+	c      *conn
 	// maybe says that an attempt was made whose outcome is not known: it may have done what it was to do.
 	maybe bool
 }
@@ -202,7 +207,10 @@ func (a *attempt) wanted() bool { return !a.given.Load() && a.errand.wanted() }
 // meanwhile: heartbeats, commits and leaves are safe to repeat. Without a leader it waits; once it has waited for
 // ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what start said.
 func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, error) {
-	number := g.coords.Shard(e.group)
+	number := uint32(SystemShard)
+	if !e.system {
+		number = g.coords.Shard(e.group)
+	}
 	patience := g.cfg.ParkTime
 	for {
 		if !e.wanted() {

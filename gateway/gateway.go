@@ -28,6 +28,8 @@ var (
 type Config struct {
 	Coordinators Coordinators
 	Cluster      Cluster
+	// GroupConfigs are the settings of groups; nil where the upstream alone has them.
+	GroupConfigs GroupConfigs
 	Network      Network
 	Logger       hclog.Logger
 	// Registerer takes the gateway's metrics; nil for none.

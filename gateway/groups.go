@@ -21,10 +21,8 @@ func (c *conn) byGroup(h protocol.Header, body, frame []byte) error {
 	switch h.Key {
 	case protocol.KeyFindCoordinator:
 		return c.findCoordinator(h, body, frame)
-	case protocol.KeyDescribeConfigs, protocol.KeyAlterConfigs, protocol.KeyIncrementalAlterConfigs:
+	case protocol.KeyDescribeConfigs, protocol.KeyAlterConfigs, protocol.KeyIncrementalAlterConfigs, keyListConfigResources:
 		return c.configs(h, body, frame)
-	case keyListConfigResources:
-		return c.forward(c.homeBroker(), h, frame, nil)
 	}
 	if group, ok := protocol.GroupID(h.Key, h.Version, body); ok {
 		return c.oneGroup(group, h, body, frame)

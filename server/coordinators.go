@@ -44,6 +44,9 @@ func javaHash(s string) int32 {
 	return h
 }
 
+// runnerOf is the shard of a group on this node.
+func (n *Node) runnerOf(group string) *runner { return n.shards[shardOf(group, len(n.shards))] }
+
 // Holds implements gateway.Coordinators.
 func (c coordinators) Holds(group string) bool {
 	return c.shards[c.Shard(group)].replica.State().Group(group) != nil
@@ -51,6 +54,10 @@ func (c coordinators) Holds(group string) bool {
 
 // Leader implements gateway.Coordinators.
 func (c coordinators) Leader(number uint32) (int32, bool) {
+	if number == gateway.SystemShard {
+		leader := c.system.leaderNode()
+		return leader, leader >= 0
+	}
 	r := c.shards[number]
 	r.leaderMu.Lock()
 	defer r.leaderMu.Unlock()
@@ -59,6 +66,9 @@ func (c coordinators) Leader(number uint32) (int32, bool) {
 
 // LeaderChanged implements gateway.Coordinators.
 func (c coordinators) LeaderChanged(number uint32) <-chan struct{} {
+	if number == gateway.SystemShard {
+		return c.system.leaderChanged()
+	}
 	r := c.shards[number]
 	r.leaderMu.Lock()
 	defer r.leaderMu.Unlock()

@@ -70,14 +70,15 @@ type Node struct {
 	observer  *observer
 	measured  *shardMetrics
 
-	raft    *raftnode.Node
-	system  *system
-	shards  []*runner
-	cluster *cluster
-	watcher *topicctl.Watcher
-	creator *topicctl.Creator
-	store   Store
-	gateway *gateway.Gateway
+	raft         *raftnode.Node
+	system       *system
+	shards       []*runner
+	cluster      *cluster
+	groupConfigs *groupConfigs
+	watcher      *topicctl.Watcher
+	creator      *topicctl.Creator
+	store        Store
+	gateway      *gateway.Gateway
 
 	draining atomic.Bool
 	ctx      context.Context
@@ -101,6 +102,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 		Source: parts.Topics, Watcher: n.watcher, Logger: parts.Logger.Named("topics"), Rand: mathrand.Float64,
 	})
 	n.cluster = newCluster(n)
+	n.groupConfigs = newGroupConfigs(n)
 	n.system = newSystem(n)
 	for number := range cfg.Shards {
 		n.shards = append(n.shards, newRunner(n, uint32(number)))
@@ -204,6 +206,7 @@ func (n *Node) startGateway() error {
 	n.gateway = gateway.New(gateway.Config{
 		Coordinators: coordinators{n},
 		Cluster:      n.cluster,
+		GroupConfigs: n.groupConfigs,
 		Network: gateway.Network{
 			Listen: n.parts.Listen, Dial: n.parts.Dial,
 			DialPeer: func(ctx context.Context, node int32) (net.Conn, error) { return n.raft.DialPeer(ctx, node, kindHop) },

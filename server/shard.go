@@ -254,7 +254,9 @@ func (r *runner) Verify(startedAt int64) {
 func (r *runner) Wake(at int64) { r.timer.Reset(r.node.clock.until(at)) }
 
 // Settings implements shard.Host.
-func (r *runner) Settings(string) *coordinator.GroupSettings { return &r.node.config.Streams.Defaults }
+func (r *runner) Settings(group string) *coordinator.GroupSettings {
+	return r.node.groupConfigs.of(group)
+}
 
 // Topics implements shard.Host.
 func (r *runner) Topics() (topology.Metadata, uint64) {

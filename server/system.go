@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/config"
@@ -60,13 +61,14 @@ type system struct {
 	group   *raftnode.Group
 
 	mu        sync.Mutex
-	leader    int32 // -1: unknown
+	leader    int32         // -1: unknown
+	changed   chan struct{} // closed when leader changes
 	term      uint64
 	electedAt time.Time
 	seen      map[int32]sighting
 	refused   loglimit.Limit[struct{}]
 	wake      chan struct{}
-	proposals uint64
+	proposals atomic.Uint64
 }
 
 type sighting struct {
@@ -75,14 +77,24 @@ type sighting struct {
 }
 
 func newSystem(n *Node) *system {
-	s := &system{node: n, leader: -1, seen: map[int32]sighting{}, wake: make(chan struct{}, 1)}
-	s.replica = newReplica(func() { n.cluster.update() })
+	s := &system{node: n, leader: -1, changed: make(chan struct{}), seen: map[int32]sighting{}, wake: make(chan struct{}, 1)}
+	s.replica = newReplica(func() {
+		n.cluster.update()
+		n.groupConfigs.update()
+	})
 	return s
 }
 
 func (s *system) leadership(c raftnode.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.leader
+	defer func() {
+		if s.leader != before {
+			close(s.changed)
+			s.changed = make(chan struct{})
+		}
+	}()
 	switch c := c.(type) {
 	case raftnode.Elected:
 		s.leader, s.term, s.electedAt = s.node.config.NodeID, c.Term, time.Now()
@@ -116,6 +128,13 @@ func (s *system) leaderNode() int32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leader
+}
+
+// leaderChanged returns a channel that is closed at the next change of the leader.
+func (s *system) leaderChanged() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
 }
 
 // isNode says whether the cluster has a node of this id: the ids are fixed when it is formed. Others are not shown to
@@ -237,24 +256,30 @@ func (s *system) dueSlots() []record.Record {
 }
 
 func (s *system) propose(ctx context.Context, records []record.Record) {
-	s.proposals++
+	if err := s.write(ctx, records); err != nil {
+		s.node.log.Debug("system shard: entry not written, trying again", "error", err)
+		return
+	}
+	for _, r := range records {
+		if n, ok := r.Value.(*record.Node); ok {
+			s.node.log.Info("node is shown to clients as", "node", r.Key.ID, "live", n.Live, "address", n.ClientHost, "port", n.ClientPort)
+		}
+	}
+}
+
+// write returns when the records are committed and applied on this node, or with why they are not, or not as far as this
+// node knows.
+func (s *system) write(ctx context.Context, records []record.Record) error {
 	entry := record.Entry{
-		FeatureLevel: featureLevel, LeaderTimeMs: s.node.clock.now(), Proposal: s.proposals, Records: records,
+		FeatureLevel: featureLevel, LeaderTimeMs: s.node.clock.now(), Proposal: s.proposals.Add(1), Records: records,
 	}
 	done := make(chan error, 1)
 	s.group.Propose(record.EncodeEntry(nil, entry), func(err error) { done <- err })
 	select {
 	case err := <-done:
-		if err != nil {
-			s.node.log.Debug("system shard: entry not written, trying again", "error", err)
-			return
-		}
-		for _, r := range records {
-			if n, ok := r.Value.(*record.Node); ok {
-				s.node.log.Info("node is shown to clients as", "node", r.Key.ID, "live", n.Live, "address", n.ClientHost, "port", n.ClientPort)
-			}
-		}
+		return err
 	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -418,21 +418,6 @@ func (m *Machine) TopicsChanged(now int64) {
 	}
 }
 
-// SettingsChanged tells that [Host.Settings] of a group changed; "" is all groups.
-func (m *Machine) SettingsChanged(now int64, id string) {
-	m.now = now
-	if e := m.groups[id]; e != nil {
-		m.recheck(e)
-		m.lookAll(e)
-	}
-	if id == "" {
-		for _, e := range m.groups {
-			m.recheck(e)
-			m.lookAll(e)
-		}
-	}
-}
-
 func (m *Machine) recheck(e *group) {
 	if len(e.held) > 0 && !e.stale {
 		e.stale = true

@@ -5,18 +5,39 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// Names of the assignment settings that the group record keeps (StreamsGroupMetadataValue.LastAssignmentConfigs).
+// Names of the assignment settings that the group record keeps (StreamsGroupMetadataValue.LastAssignmentConfigs). Kafka
+// keeps the standbys and the tags; KIP-1071 wants a change of any setting of assignments to be noticed, so that the others
+// are kept in the same list. An absent one has the value below, whatever the node's configuration says: so a record is
+// Kafka's to the byte as long as nobody sets the others, and records of before compare equal.
 const (
-	configStandbys = "num.standby.replicas"
-	configRackTags = "rack.aware.assignment.tags"
+	configRecoveryLag = "acceptable.recovery.lag"
+	configAssignor    = "assignor.name"
+	configStandbys    = "num.standby.replicas"
+	configWarmups     = "num.warmup.replicas"
+	configRackTags    = "rack.aware.assignment.tags"
+
+	absentRecoveryLag = 10000
+	absentAssignor    = "sticky"
+	absentWarmups     = 2
 )
 
 // assignmentConfigs are the settings that a target is made with, as the group record keeps them, keys ascending.
 func assignmentConfigs(s *coordinator.GroupSettings) []record.KeyValue {
-	out := []record.KeyValue{{Key: configStandbys, Value: strconv.Itoa(int(s.NumStandbyReplicas))}}
+	var out []record.KeyValue
+	if s.AcceptableRecoveryLag != absentRecoveryLag {
+		out = append(out, record.KeyValue{Key: configRecoveryLag, Value: strconv.FormatInt(s.AcceptableRecoveryLag, 10)})
+	}
+	if s.AssignorName != absentAssignor {
+		out = append(out, record.KeyValue{Key: configAssignor, Value: s.AssignorName})
+	}
+	out = append(out, record.KeyValue{Key: configStandbys, Value: strconv.Itoa(int(s.NumStandbyReplicas))})
+	if s.NumWarmupReplicas != absentWarmups {
+		out = append(out, record.KeyValue{Key: configWarmups, Value: strconv.Itoa(int(s.NumWarmupReplicas))})
+	}
 	if len(s.RackAwareTags) > 0 {
 		out = append(out, record.KeyValue{Key: configRackTags, Value: strings.Join(s.RackAwareTags, ",")})
 	}
@@ -25,18 +46,48 @@ func assignmentConfigs(s *coordinator.GroupSettings) []record.KeyValue {
 
 // assignmentConfigsEqual compares stored settings with those of now. It allocates nothing.
 func assignmentConfigsEqual(stored []record.KeyValue, s *coordinator.GroupSettings) bool {
-	n := 1
-	if len(s.RackAwareTags) > 0 {
-		n = 2
+	rest := stored
+	return takeNumber(&rest, configRecoveryLag, s.AcceptableRecoveryLag, s.AcceptableRecoveryLag != absentRecoveryLag) &&
+		takeAssignor(&rest, s.AssignorName) &&
+		takeNumber(&rest, configStandbys, int64(s.NumStandbyReplicas), true) &&
+		takeNumber(&rest, configWarmups, int64(s.NumWarmupReplicas), s.NumWarmupReplicas != absentWarmups) &&
+		takeTags(&rest, s.RackAwareTags) &&
+		len(rest) == 0
+}
+
+// takeNumber says whether the next pair is this one; there is nothing to look at when it is not wanted.
+func takeNumber(rest *[]record.KeyValue, key string, n int64, wanted bool) bool {
+	if !wanted {
+		return true
 	}
-	if len(stored) != n || stored[0].Key != configStandbys {
+	var buf [20]byte
+	if len(*rest) == 0 || (*rest)[0].Key != key || (*rest)[0].Value != string(strconv.AppendInt(buf[:0], n, 10)) {
 		return false
 	}
-	var buf [12]byte
-	if string(strconv.AppendInt(buf[:0], int64(s.NumStandbyReplicas), 10)) != stored[0].Value {
+	*rest = (*rest)[1:]
+	return true
+}
+
+func takeAssignor(rest *[]record.KeyValue, name string) bool {
+	if name == absentAssignor {
+		return true
+	}
+	if len(*rest) == 0 || (*rest)[0] != (record.KeyValue{Key: configAssignor, Value: name}) {
 		return false
 	}
-	return n == 1 || stored[1].Key == configRackTags && isJoined(stored[1].Value, s.RackAwareTags)
+	*rest = (*rest)[1:]
+	return true
+}
+
+func takeTags(rest *[]record.KeyValue, tags []string) bool {
+	if len(tags) == 0 {
+		return true
+	}
+	if len(*rest) == 0 || (*rest)[0].Key != configRackTags || !isJoined((*rest)[0].Value, tags) {
+		return false
+	}
+	*rest = (*rest)[1:]
+	return true
 }
 
 // isJoined reports whether joined is the comma-separated list of parts.
@@ -54,4 +105,41 @@ func isJoined(joined string, parts []string) bool {
 		joined = joined[len(p):]
 	}
 	return joined == ""
+}
+
+// assignmentConfigChanges tells people which of the stored settings have other values now.
+func assignmentConfigChanges(stored []record.KeyValue, s *coordinator.GroupSettings) string {
+	var changes []string
+	now := assignmentConfigs(s)
+	for _, key := range [...]string{configRecoveryLag, configAssignor, configStandbys, configWarmups, configRackTags} {
+		if from, to := assignmentConfig(stored, key), assignmentConfig(now, key); from != to {
+			changes = append(changes, key+" "+from+" -> "+to)
+		}
+	}
+	return strings.Join(changes, ", ")
+}
+
+// assignmentConfig is the value that a list gives to a setting.
+func assignmentConfig(list []record.KeyValue, key string) string {
+	for i := range list {
+		if list[i].Key == key {
+			return list[i].Value
+		}
+	}
+	switch key {
+	case configRecoveryLag:
+		return strconv.Itoa(absentRecoveryLag)
+	case configAssignor:
+		return absentAssignor
+	case configWarmups:
+		return strconv.Itoa(absentWarmups)
+	}
+	return "unset"
+}
+
+// SettingsChanged lets a target that waits for the assignment interval wait no longer than the settings of now say.
+func (s *Soft) SettingsChanged(g *fsm.Group, env *Env) {
+	if s.AssignmentDue != 0 {
+		s.AssignmentDue = min(s.AssignmentDue, max(env.Now, assignmentDue(g, s, env)))
+	}
 }

@@ -19,38 +19,7 @@ func inputDetail(causes CauseKind, stored *record.GroupMetadata, topics *topolog
 		}
 	}
 	if causes&CauseConfigChange != 0 {
-		parts = append(parts, configDetail(stored.AssignmentConfigs, assignmentConfigs(s)))
+		parts = append(parts, assignmentConfigChanges(stored.AssignmentConfigs, s))
 	}
 	return strings.Join(parts, "; ")
-}
-
-// configDetail lists the settings that differ; both lists have their keys ascending.
-func configDetail(before, after []record.KeyValue) string {
-	var parts []string
-	add := func(key, from, to string) {
-		if from != to {
-			parts = append(parts, key+" "+orUnset(from)+" -> "+orUnset(to))
-		}
-	}
-	for i, j := 0, 0; i < len(before) || j < len(after); {
-		switch {
-		case j == len(after) || i < len(before) && before[i].Key < after[j].Key:
-			add(before[i].Key, before[i].Value, "")
-			i++
-		case i == len(before) || before[i].Key > after[j].Key:
-			add(after[j].Key, "", after[j].Value)
-			j++
-		default:
-			add(after[j].Key, before[i].Value, after[j].Value)
-			i, j = i+1, j+1
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func orUnset(s string) string {
-	if s == "" {
-		return "unset"
-	}
-	return s
 }

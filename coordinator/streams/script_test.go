@@ -161,6 +161,12 @@ func (s *script) set(args map[string]string) error {
 			s.settings.AssignmentIntervalMs = ms
 		case "standbys":
 			s.settings.NumStandbyReplicas = int32(n)
+		case "warmups":
+			s.settings.NumWarmupReplicas = int32(n)
+		case "lag":
+			s.settings.AcceptableRecoveryLag = int64(n)
+		case "assignor":
+			s.settings.AssignorName = v
 		case "max":
 			s.settings.MaxSize = int32(n)
 		case "tags":

@@ -41,7 +41,7 @@ func newWorld() *world {
 		topics: fakeTopics{},
 		settings: coordinator.GroupSettings{
 			SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1 << 30, NumWarmupReplicas: 2,
-			TaskOffsetIntervalMs: 60000, AcceptableRecoveryLag: 10000,
+			TaskOffsetIntervalMs: 60000, AcceptableRecoveryLag: 10000, AssignorName: "sticky",
 		},
 		now: 1_000_000, version: 1, assign: assignor.Sticky(), failures: map[string]string{},
 	}

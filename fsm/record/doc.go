@@ -8,6 +8,7 @@
 //	1001 Node           a coordd node of the cluster (system shard)
 //	1002 BrokerSlot     the port slot of an upstream broker (system shard)
 //	1003 Cluster        cluster-wide facts fixed at formation (system shard)
+//	1004 GroupConfig    the settings of one group, which may not exist (system shard)
 //	1005 JournalEntry   why a group rebalanced: causes, moved tasks, times (the newest JournalSlots of each group)
 //	1006 GroupMarks     shutdown request, end of the initial delay, and since when a group is empty
 package record

@@ -19,6 +19,9 @@ var ownSamples = []record.Record{
 	{Key: record.Key{Type: record.TypeNode, ID: 3}, Value: &record.Node{RaftAddress: "a:1", ClientHost: "h", ClientPort: 2, Live: true}},
 	{Key: record.Key{Type: record.TypeBrokerSlot, ID: 4}, Value: &record.BrokerSlot{Slot: 1}},
 	{Key: record.Key{Type: record.TypeCluster}, Value: &record.Cluster{ID: "c", Shards: 8, FeatureLevel: 1}},
+	{Key: record.Key{Type: record.TypeGroupConfig, Group: "g"}, Value: &record.GroupConfig{Settings: []record.KeyValue{
+		{Key: "streams.heartbeat.interval.ms", Value: "6000"}, {Key: "streams.rack.aware.assignment.tags"},
+	}}},
 	{Key: record.Key{Type: record.TypeGroupMarks, Group: "g"}, Value: &record.GroupMarks{ShutdownBy: "m", DelayUntilMs: 5, EmptySinceMs: 6}},
 	{Key: record.Key{Type: record.TypeJournalEntry, Group: "g", ID: 7}, Value: &record.JournalEntry{
 		Sequence: 107, FirstEpoch: 3, Epoch: 4, StartedAtMs: 1000, TargetAtMs: 1001, SettledAtMs: 1002, Slowest: "m2",

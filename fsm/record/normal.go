@@ -13,6 +13,10 @@ func Normal(v Value) Value {
 			c.AssignmentConfigs = nil
 			return &c
 		}
+	case *GroupConfig:
+		if v != nil && v.Settings != nil && len(v.Settings) == 0 {
+			return &GroupConfig{}
+		}
 	case *MemberMetadata:
 		if v != nil && v.ClientTags != nil && len(v.ClientTags) == 0 {
 			c := *v

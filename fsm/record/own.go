@@ -61,6 +61,17 @@ func (r *reader) cluster() *Cluster {
 	return v
 }
 
+func (w *writer) groupConfig(v *GroupConfig) {
+	w.keyValues(v.Settings)
+	w.noTags()
+}
+
+func (r *reader) groupConfig() *GroupConfig {
+	v := &GroupConfig{Settings: r.keyValues(r.list(minKeyValue))}
+	r.tags(nil)
+	return v
+}
+
 func (w *writer) groupMarks(v *GroupMarks) {
 	w.string(v.ShutdownBy)
 	w.int64(v.DelayUntilMs)

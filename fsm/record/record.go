@@ -17,6 +17,7 @@ const (
 	TypeNode              Type = 1001
 	TypeBrokerSlot        Type = 1002
 	TypeCluster           Type = 1003
+	TypeGroupConfig       Type = 1004
 	TypeJournalEntry      Type = 1005
 	TypeGroupMarks        Type = 1006
 )
@@ -24,7 +25,7 @@ const (
 // Key names what a record is about; the latest record of a key wins. Keys are comparable.
 type Key struct {
 	Type Type
-	// Group is the group id of types 17–23, 1000, 1005 and 1006; empty otherwise.
+	// Group is the group id of types 17–23, 1000 and 1004–1006; empty otherwise.
 	Group string
 	// Member is the member id of types 19, 21 and 22; empty otherwise.
 	Member string
@@ -117,6 +118,13 @@ type Cluster struct {
 	FeatureLevel int32
 }
 
+// GroupConfig (type 1004, system shard) holds the settings of one group. It does not depend on whether the group exists,
+// and is deleted when no setting is left.
+type GroupConfig struct {
+	// Settings are by name, ascending, with values as texts.
+	Settings []KeyValue
+}
+
 // GroupMarks (type 1006) is what a group must not forget over a failover although Kafka keeps it in memory only. It is
 // deleted when all of it is zero. Times are the leader's wall clock in milliseconds since 1970.
 type GroupMarks struct {
@@ -159,5 +167,6 @@ func (*OffsetsClaim) recordType() Type      { return TypeOffsetsClaim }
 func (*Node) recordType() Type              { return TypeNode }
 func (*BrokerSlot) recordType() Type        { return TypeBrokerSlot }
 func (*Cluster) recordType() Type           { return TypeCluster }
+func (*GroupConfig) recordType() Type       { return TypeGroupConfig }
 func (*JournalEntry) recordType() Type      { return TypeJournalEntry }
 func (*GroupMarks) recordType() Type        { return TypeGroupMarks }

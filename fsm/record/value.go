@@ -69,6 +69,10 @@ func (w *writer) value(v Value) {
 		if known = v != nil; known {
 			w.cluster(v)
 		}
+	case *GroupConfig:
+		if known = v != nil; known {
+			w.groupConfig(v)
+		}
 	case *JournalEntry:
 		if known = v != nil; known {
 			w.journalEntry(v)
@@ -125,6 +129,8 @@ func (r *reader) value(t Type) (Value, error) {
 		return r.brokerSlot(), nil
 	case TypeCluster:
 		return r.cluster(), nil
+	case TypeGroupConfig:
+		return r.groupConfig(), nil
 	case TypeJournalEntry:
 		return r.journalEntry(), nil
 	case TypeGroupMarks:

@@ -15,7 +15,7 @@ import (
 var Types = []record.Type{
 	record.TypeGroupMetadata, record.TypeMemberMetadata, record.TypeTargetMetadata, record.TypeTargetMember,
 	record.TypeCurrentAssignment, record.TypeTopology, record.TypeOffsetsClaim, record.TypeNode, record.TypeBrokerSlot,
-	record.TypeCluster, record.TypeJournalEntry, record.TypeGroupMarks,
+	record.TypeCluster, record.TypeGroupConfig, record.TypeJournalEntry, record.TypeGroupMarks,
 }
 
 // Records generates any record, one in four a tombstone. Ids come from small sets, so that records meet.
@@ -89,6 +89,8 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		}
 	case record.TypeBrokerSlot:
 		return &record.BrokerSlot{Slot: rapid.Int32().Draw(t, "slot")}
+	case record.TypeGroupConfig:
+		return &record.GroupConfig{Settings: pairs(t)}
 	case record.TypeJournalEntry:
 		return journalEntry(t)
 	case record.TypeGroupMarks:

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/protocol"
+)
+
+type describedConfigs = kmsg.DescribeConfigsResponseResource
+
+func describedResource(res *kmsg.DescribeConfigsRequestResource) describedConfigs {
+	out := kmsg.NewDescribeConfigsResponseResource()
+	out.ResourceType, out.ResourceName = res.ResourceType, res.ResourceName
+	return out
+}
+
+func refusedDescription(res *kmsg.DescribeConfigsRequestResource, e *coordinator.Error) describedConfigs {
+	out := describedResource(res)
+	out.ErrorCode, out.ErrorMessage = int16(e.Code), &e.Message
+	return out
+}
+
+// describeConfigs answers an empty list for coordd nodes, and for groups what the upstream says with the streams settings
+// that coordd keeps.
+func (c *conn) describeConfigs(h protocol.Header, req *kmsg.DescribeConfigsRequest, frame []byte) error {
+	var all []resource
+	var rest, groups []kmsg.DescribeConfigsRequestResource
+	for i := range req.Resources {
+		all = append(all, resource{req.Resources[i].ResourceType, req.Resources[i].ResourceName})
+	}
+	results := newByResource[describedConfigs](all)
+	for i := range req.Resources {
+		switch res := &req.Resources[i]; {
+		case c.g.isNode(res.ResourceType, res.ResourceName):
+			results.at(i, describedResource(res))
+		case !c.g.isGroup(res.ResourceType):
+			rest = append(rest, *res)
+		case res.ResourceName == "":
+			results.at(i, refusedDescription(res, groupNameEmpty))
+		default:
+			groups = append(groups, *res)
+		}
+	}
+	if len(rest) == len(all) {
+		return c.forward(c.homeBroker(), h, frame, nil)
+	}
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	if len(rest) > 0 {
+		theirs, err := c.askDescription(req, rest, resp)
+		if err != nil {
+			return err
+		}
+		for _, r := range theirs {
+			results.add(resource{r.ResourceType, r.ResourceName}, r)
+		}
+	}
+	described, err := c.describeGroups(h, req, groups, resp)
+	if err != nil {
+		return err
+	}
+	for _, r := range described {
+		results.add(resource{r.ResourceType, r.ResourceName}, r)
+	}
+	resp.Resources = results.results()
+	c.reply(h, resp)
+	return nil
+}
+
+// askDescription asks the upstream about some of the resources.
+func (c *conn) askDescription(req *kmsg.DescribeConfigsRequest, resources []kmsg.DescribeConfigsRequestResource, into *kmsg.DescribeConfigsResponse) ([]describedConfigs, error) {
+	part := *req
+	part.Resources = resources
+	answer, err := c.ask(c.homeBroker(), &part)
+	if err != nil {
+		return nil, err
+	}
+	theirs := answer.(*kmsg.DescribeConfigsResponse)
+	into.ThrottleMillis = max(into.ThrottleMillis, theirs.ThrottleMillis)
+	return theirs.Resources, nil
+}
+
+// describeGroups asks the upstream first: it knows the client's rights, and the settings that are not coordd's.
+func (c *conn) describeGroups(h protocol.Header, req *kmsg.DescribeConfigsRequest, groups []kmsg.DescribeConfigsRequestResource, into *kmsg.DescribeConfigsResponse) ([]describedConfigs, error) {
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	theirs, err := c.askDescription(req, groups, into)
+	if err != nil {
+		return nil, err
+	}
+	upstream := map[string]describedConfigs{}
+	part := *req
+	part.Resources = nil
+	for _, r := range theirs {
+		if r.ErrorCode == 0 || unsupported(r.ErrorCode) {
+			r.ErrorCode, r.ErrorMessage = 0, kmsg.StringPtr("")
+			r.Configs = slices.DeleteFunc(r.Configs, func(c kmsg.DescribeConfigsResponseResourceConfig) bool {
+				return strings.HasPrefix(c.Name, config.GroupPrefix)
+			})
+		}
+		upstream[r.ResourceName] = r
+	}
+	var refused []describedConfigs
+	for _, res := range groups {
+		if r := upstream[res.ResourceName]; r.ErrorCode != 0 {
+			refused = append(refused, r)
+		} else {
+			part.Resources = append(part.Resources, res)
+		}
+	}
+	if len(part.Resources) == 0 {
+		return refused, nil
+	}
+	resp, refusal, err := c.askSystem(h, &part)
+	if err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		for i := range part.Resources {
+			refused = append(refused, refusedDescription(&part.Resources[i], refusal))
+		}
+		return refused, nil
+	}
+	ours := resp.(*kmsg.DescribeConfigsResponse).Resources
+	for i := range ours {
+		ours[i].Configs = append(ours[i].Configs, upstream[ours[i].ResourceName].Configs...)
+	}
+	return append(refused, ours...), nil
+}
+
+// askSystem has a request about settings of groups answered by the leader of the system shard, wherever that is. refusal
+// says that there is none.
+func (c *conn) askSystem(h protocol.Header, req kmsg.Request) (resp kmsg.Response, refusal *coordinator.Error, err error) {
+	var out outcome
+	frame := appendFrame(nil, h, req.AppendTo(nil))
+	c.blocking(func() { out, err = c.g.requestAtLeader(&errand{system: true, c: c}, c.client, frame) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if out.err != nil {
+		message := out.err.Message
+		if message == "" {
+			message = "The leader of coordd's system shard does not answer; try again."
+		}
+		return nil, &coordinator.Error{Code: out.err.Code, Message: message}, nil
+	}
+	resp, err = decodeAnswer(req, out.answer[4:])
+	return resp, nil, err
+}
+
+// listConfigResources adds the groups with streams settings to those that the upstream lists.
+func (c *conn) listConfigResources(h protocol.Header, req *kmsg.ListConfigResourcesRequest, frame []byte) error {
+	wanted := len(req.ResourceTypes) == 0 || slices.Contains(req.ResourceTypes, int8(kmsg.ConfigResourceTypeGroupConfig))
+	if h.Version < 1 || !wanted || c.g.cfg.GroupConfigs == nil {
+		return c.forward(c.homeBroker(), h, frame, nil)
+	}
+	answer, err := c.ask(c.homeBroker(), req)
+	if err != nil {
+		return err
+	}
+	resp := answer.(*kmsg.ListConfigResourcesResponse)
+	if resp.ErrorCode != 0 {
+		c.reply(h, resp)
+		return nil
+	}
+	own := kmsg.NewPtrListConfigResourcesRequest()
+	own.Version, own.ResourceTypes = h.Version, []int8{int8(kmsg.ConfigResourceTypeGroupConfig)}
+	answer, refusal, err := c.askSystem(h, own)
+	switch {
+	case err != nil:
+		return err
+	case refusal != nil:
+		resp.ErrorCode, resp.ConfigResources = int16(refusal.Code), nil
+		c.reply(h, resp)
+		return nil
+	}
+	listed := map[string]bool{}
+	for _, r := range resp.ConfigResources {
+		if r.Type == int8(kmsg.ConfigResourceTypeGroupConfig) {
+			listed[r.Name] = true
+		}
+	}
+	for _, r := range answer.(*kmsg.ListConfigResourcesResponse).ConfigResources {
+		if !listed[r.Name] {
+			resp.ConfigResources = append(resp.ConfigResources, r)
+		}
+	}
+	c.reply(h, resp)
+	return nil
+}

@@ -1,0 +1,252 @@
+package server
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/gateway"
+	"github.com/coordd/coordd/raftnode"
+)
+
+// groupConfigs keeps the settings that groups have of their own in the system shard, and knows on every node what they
+// come to. The leader of the system shard changes them, one alteration after the other.
+type groupConfigs struct {
+	node *Node
+
+	altering sync.Mutex // held from reading what is stored until the change is committed
+
+	mu        sync.RWMutex
+	state     fsm.State
+	effective map[string]*coordinator.GroupSettings // of groups with settings of their own
+}
+
+var _ gateway.GroupConfigs = (*groupConfigs)(nil)
+
+func newGroupConfigs(n *Node) *groupConfigs {
+	return &groupConfigs{node: n, effective: map[string]*coordinator.GroupSettings{}}
+}
+
+// of are the effective settings of a group. The pointer stays the same until they change. It allocates nothing and does
+// not keep the id.
+func (c *groupConfigs) of(group string) *coordinator.GroupSettings {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if s := c.effective[group]; s != nil {
+		return s
+	}
+	return &c.node.config.Streams.Defaults
+}
+
+// update takes over what the system shard says now, and tells the shards whose groups have other settings than before.
+func (c *groupConfigs) update() {
+	state := c.node.system.replica.State()
+	c.mu.Lock()
+	before := c.state
+	c.state = state
+	var changed []string
+	if !state.SameGroupConfigs(before) {
+		changed = c.takeOver(before, state)
+	}
+	c.mu.Unlock()
+	for _, group := range changed {
+		c.node.runnerOf(group).post(input{kind: inputSettings, group: group})
+	}
+}
+
+func (c *groupConfigs) takeOver(before, now fsm.State) (changed []string) {
+	for id, stored := range now.GroupConfigs() {
+		if before.GroupConfig(id) == stored {
+			continue
+		}
+		settings, clamped := c.node.config.Streams.Effective(groupConfig(stored))
+		c.effective[id] = settings
+		changed = append(changed, id)
+		for _, s := range clamped {
+			c.node.log.Warn("a group's setting is outside of what this node allows", "group", id, "setting", s.Name,
+				"stored", s.Stored, "used", s.Effective)
+		}
+		if settings.SessionTimeoutMs <= settings.HeartbeatIntervalMs {
+			c.node.log.Warn("a group's session timeout is not above its heartbeat interval: its members will be removed", "group", id,
+				"session.timeout.ms", settings.SessionTimeoutMs, "heartbeat.interval.ms", settings.HeartbeatIntervalMs)
+		}
+	}
+	for id := range before.GroupConfigs() {
+		if now.GroupConfig(id) == nil {
+			delete(c.effective, id)
+			changed = append(changed, id)
+		}
+	}
+	return changed
+}
+
+func groupConfig(stored *record.GroupConfig) config.GroupConfig {
+	if stored == nil {
+		return nil
+	}
+	c := make(config.GroupConfig, len(stored.Settings))
+	for _, s := range stored.Settings {
+		c[s.Key] = s.Value
+	}
+	return c
+}
+
+func groupConfigRecord(group string, c config.GroupConfig) record.Record {
+	r := record.Record{Key: record.Key{Type: record.TypeGroupConfig, Group: group}}
+	if len(c) == 0 {
+		return r
+	}
+	v := &record.GroupConfig{}
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		v.Settings = append(v.Settings, record.KeyValue{Key: name, Value: c[name]})
+	}
+	r.Value = v
+	return r
+}
+
+// Describe implements gateway.GroupConfigs.
+func (c *groupConfigs) Describe(groups []string, done func([][]config.GroupEntry, *coordinator.Error)) {
+	c.proven(func(state fsm.State, err *coordinator.Error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		entries := make([][]config.GroupEntry, len(groups))
+		for i, group := range groups {
+			entries[i] = c.node.config.Streams.Describe(groupConfig(state.GroupConfig(group)))
+		}
+		done(entries, nil)
+	})
+}
+
+// List implements gateway.GroupConfigs.
+func (c *groupConfigs) List(done func([]string, *coordinator.Error)) {
+	c.proven(func(state fsm.State, err *coordinator.Error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		groups := []string{}
+		for id := range state.GroupConfigs() {
+			groups = append(groups, id)
+		}
+		done(groups, nil)
+	})
+}
+
+// proven reads what the system shard says after this node has proven that it leads it, so that everybody sees what was
+// acknowledged to anybody.
+func (c *groupConfigs) proven(read func(fsm.State, *coordinator.Error)) {
+	s := c.node.system
+	if !s.leads() {
+		go read(fsm.State{}, notSystemLeader)
+		return
+	}
+	s.group.Verify(func(err error) {
+		if err != nil {
+			read(fsm.State{}, notSystemLeader)
+			return
+		}
+		read(s.replica.State(), nil)
+	})
+}
+
+var notSystemLeader = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the system shard."}
+
+// Alter implements gateway.GroupConfigs.
+func (c *groupConfigs) Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, *coordinator.Error)) {
+	c.node.run(func() {
+		c.altering.Lock()
+		defer c.altering.Unlock()
+		done(c.alter(alterations, validateOnly))
+	})
+}
+
+// alter makes those of the alterations that are allowed. An error besides theirs says that the outcome is not known, or
+// that nothing was done.
+func (c *groupConfigs) alter(alterations []config.GroupAlteration, validateOnly bool) ([]*coordinator.Error, *coordinator.Error) {
+	if err := c.settled(); err != nil {
+		return nil, err
+	}
+	state := c.node.system.replica.State()
+	refusals := make([]*coordinator.Error, len(alterations))
+	var records []record.Record
+	size := 0
+	for i := range alterations {
+		a := &alterations[i]
+		stored := groupConfig(state.GroupConfig(a.Group))
+		after, refusal := c.node.config.Streams.Alter(stored, a)
+		if refusal == nil && len(a.Group) > maxGroupID {
+			refusal = coordinator.Errorf(coordinator.InvalidRequest, "The group id is %d bytes long, allowed are %d.", len(a.Group), maxGroupID)
+		}
+		if refusals[i] = refusal; refusal != nil || maps.Equal(stored, after) {
+			continue
+		}
+		r := groupConfigRecord(strings.Clone(a.Group), after)
+		if more := record.Size(r); size+more > maxSystemEntry {
+			if err := c.write(records, validateOnly); err != nil {
+				return nil, err
+			}
+			records, size = nil, 0
+		}
+		records = append(records, r)
+		size += record.Size(r)
+	}
+	return refusals, c.write(records, validateOnly)
+}
+
+const (
+	// maxGroupID bounds the ids of groups with settings, in bytes, by what a record can hold.
+	maxGroupID = 32767
+	// maxSystemEntry bounds the records of an entry, in bytes, below what an entry may have.
+	maxSystemEntry = record.MaxEntrySize / 2
+)
+
+// settled makes sure that this node leads the system shard and has applied all that was acknowledged.
+func (c *groupConfigs) settled() *coordinator.Error {
+	proof := make(chan *coordinator.Error, 1)
+	c.proven(func(_ fsm.State, err *coordinator.Error) { proof <- err })
+	select {
+	case err := <-proof:
+		return err
+	case <-c.node.ctx.Done():
+		return notSystemLeader
+	}
+}
+
+func (c *groupConfigs) write(records []record.Record, validateOnly bool) *coordinator.Error {
+	if len(records) == 0 || validateOnly {
+		return nil
+	}
+	err := c.node.system.write(c.node.ctx, records)
+	switch {
+	case err == nil:
+		for _, r := range records {
+			c.node.log.Info("settings of a group changed", "group", r.Key.Group, "settings", settingsText(r))
+		}
+		return nil
+	case errors.Is(err, raftnode.ErrRejected):
+		c.node.log.Error("settings of groups cannot be stored", "error", err)
+		return &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The settings cannot be stored: " + err.Error() + "."}
+	}
+	c.node.log.Debug("settings of groups are not written", "error", err)
+	return notSystemLeader // whether they are will be seen: the alteration can be repeated at the next leader
+}
+
+func settingsText(r record.Record) string {
+	v, _ := r.Value.(*record.GroupConfig)
+	if v == nil {
+		return "none of its own"
+	}
+	var list []string
+	for _, s := range v.Settings {
+		list = append(list, s.Key+"="+s.Value)
+	}
+	return strings.Join(list, " ")
+}
