@@ -58,12 +58,16 @@ func viewOf(g *fsm.Group, soft *streams.Soft) view {
 	return v
 }
 
+// noticed are the reasons for an epoch that any heartbeat may be the first to notice; they say nothing of its member.
+const noticed = streams.CauseTopicChange | streams.CauseValidation | streams.CauseConfigChange
+
 // mayHold says whether the answer of a decision may be held: it repeats what the member knows, nothing is expected from
-// the member and the request changed nothing that others see.
+// the member and the request changed nothing that others see of it. A heartbeat that noticed new topics is held when that is
+// committed: answered, it would leave a member that waits for its first tasks out of reach until its next one.
 func (m *Machine) mayHold(c *Call, r *streams.HeartbeatRequest, d *streams.Decision) bool {
 	h := &d.Holding
 	return c.Hold != nil && !c.answering && h.Keeps && !h.News && !h.Expects && r.MemberEpoch > streams.JoinEpoch &&
-		d.Reply.Err == nil && d.Cause.Kinds == 0 && !r.ShutdownApplication
+		d.Reply.Err == nil && d.Cause.Kinds&^noticed == 0 && !r.ShutdownApplication
 }
 
 // hold keeps the answer back. What it says is committed. check says that something may have changed since the decision.

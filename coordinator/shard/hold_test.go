@@ -387,6 +387,32 @@ func TestTheEndOfTheInitialDelayIsPushed(t *testing.T) {
 	}
 }
 
+// The second heartbeat of a new application's first member finds the internal topics that the first one asked for.
+func TestAMemberThatFindsItsTopicsIsTold(t *testing.T) {
+	r := hanging(t)
+	r.settings.InitialRebalanceDelayMs = 3000
+	l := r.line()
+	first := join("g", "a")
+	first.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "store"}}
+	c, _ := l.send(first)
+	r.ForeignChecked(r.now, "g", "", nil)
+	r.settle()
+	if len(c.Heartbeat.Status) != 2 {
+		t.Fatalf("a new group waits for its topics and for the delay: %+v", c.Heartbeat)
+	}
+	r.pass(100)
+	r.topics = topics{"in": 4, "store": 4}
+	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
+	r.commitAll()
+	if a.done {
+		t.Fatalf("answered, the member is out of reach for its interval: %+v", c.Heartbeat)
+	}
+	r.pass(2900)
+	if !a.done || c.Heartbeat.Active.Len() != 4 || len(c.Heartbeat.Status) != 0 {
+		t.Fatalf("%v %+v", a.done, c.Heartbeat)
+	}
+}
+
 func TestALaterHeartbeatOvertakesTheHeldOne(t *testing.T) {
 	r := hanging(t)
 	_, calls, answers := r.stable("g", "a")
