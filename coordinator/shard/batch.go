@@ -71,11 +71,12 @@ func (m *Machine) openBatch() *batch {
 // write takes a decision with records: onto the working copy and into the open batch, or, while an entry is in flight
 // or the batch is full, into the queue to be decided again in its turn. It says whether the decision stands.
 func (m *Machine) write(t task, d *streams.Decision) bool {
-	if m.inflight != nil || m.full(d.Records) {
+	size := sizeOf(d.Records)
+	if m.inflight != nil || m.full(size) {
 		m.enqueue(t)
 		return false
 	}
-	if err := m.append(t.group, d.Records); err != nil {
+	if err := m.append(t.group, d.Records, size); err != nil {
 		m.cannotStore(t, d.Records, err)
 		return false
 	}
@@ -98,9 +99,9 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	return true
 }
 
-// full says whether the records no longer fit into the open batch. A batch takes at least one decision.
-func (m *Machine) full(records []record.Record) bool {
-	return m.open != nil && (m.crowded() || m.open.bytes+sizeOf(records) > m.options.MaxBatchBytes)
+// full says whether records of that size no longer fit into the open batch. A batch takes at least one decision.
+func (m *Machine) full(size int) bool {
+	return m.open != nil && (m.crowded() || m.open.bytes+size > m.options.MaxBatchBytes)
 }
 
 // crowded says whether the open batch has as many decisions as one may have.
@@ -109,7 +110,7 @@ func (m *Machine) crowded() bool {
 }
 
 // append evolves the working copy by the records and puts them into the open batch. When it fails nothing has changed.
-func (m *Machine) append(id string, records []record.Record) error {
+func (m *Machine) append(id string, records []record.Record, size int) error {
 	working, err := m.working.EvolveAll(records)
 	if err != nil {
 		return err
@@ -171,7 +172,10 @@ func (m *Machine) propose() {
 	b := m.open
 	m.open, m.inflight = nil, b
 	b.compact()
-	b.rest = split(b.records, m.options.MaxBatchBytes)
+	b.rest = [][]record.Record{b.records}
+	if b.bytes > m.options.MaxBatchBytes {
+		b.rest = split(b.records, m.options.MaxBatchBytes)
+	}
 	m.proposeNext()
 }
 

@@ -258,7 +258,7 @@ func (m *Machine) decideHeld(h *held) bool {
 		}
 		return true
 	}
-	if m.inflight != nil || m.full(d.Records) {
+	if m.inflight != nil || m.full(sizeOf(d.Records)) {
 		return false
 	}
 	t := task{group: id, internal: lookAgainAt(h)}

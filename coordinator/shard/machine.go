@@ -32,7 +32,7 @@ type Options struct {
 // DefaultOptions fit Raft's default timing.
 func DefaultOptions() Options {
 	return Options{
-		LeaseMs: 150, MaxBatchBytes: maxBatchBytes, MaxBatchDecisions: 256, TargetChunk: 256, OffloadFrom: 20_000, RetryMs: 500,
+		LeaseMs: 150, MaxBatchBytes: maxBatchBytes, MaxBatchDecisions: 128, TargetChunk: 128, OffloadFrom: 20_000, RetryMs: 500,
 		RetentionMs: 7 * 24 * 3600 * 1000, RetentionCheckMs: 600 * 1000,
 	}
 }

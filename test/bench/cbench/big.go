@@ -3,33 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 )
-
-// watch sends heartbeats of a one-member group in a closed loop with a pause and keeps how long each answer took.
-type watch struct {
-	m    *Member
-	took []int64
-	errs map[string]int
-}
-
-func (w *watch) run(stop <-chan struct{}, pause time.Duration) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-time.After(pause):
-		}
-		t := time.Now()
-		_, err := w.m.beat()
-		w.took = append(w.took, int64(time.Since(t)))
-		if err != nil {
-			w.errs[err.Error()]++
-		}
-	}
-}
 
 // javaHash is String.hashCode of an ASCII string.
 func javaHash(s string) (h int32) {
@@ -63,73 +39,36 @@ func cmdBig(args []string) {
 	run := time.Now().UnixMilli() % 1e8
 	big := newLiveGroup(cl, fmt.Sprintf("big-%d", run), topo, *M, *every)
 	shard := func(id string) int { return int(uint32(javaHash(id))&0x7fffffff) % *shards }
-	var others []*Group
+	var others []string
 	for i := 0; len(others) < *W; i++ {
 		if id := fmt.Sprintf("small-%d-%d", run, i); shard(id) == shard(big.id) {
-			others = append(others, newGroup(cl.clone(), id, small, 1))
+			others = append(others, id)
 		}
 	}
 	die(cl.findAll([]string{big.id}, 60*time.Second))
-	var watches []*watch
-	for _, g := range others {
-		die(g.cl.findAll([]string{g.id}, 60*time.Second))
-		die(g.form(30 * time.Second))
-		watches = append(watches, &watch{m: g.members[0], errs: map[string]int{}})
-	}
+	w, err := startWatcher("--bootstrap", *boot, "--groups", strings.Join(others, ","), "--topic", small.topic, "--pause", pause.String())
+	die(err)
 	die(big.connect(big.members))
-	before := observe(watches, *pause, 2*time.Second)
+	_, err = w.since()
+	die(err)
+	time.Sleep(2 * time.Second)
+	before, err := w.since()
+	die(err)
 	rss0, cpu0 := rssOf(pids), cpuOf(pids)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for _, w := range watches {
-		wg.Go(func() { w.run(stop, *pause) })
-	}
 	start := time.Now()
 	big.start(big.members, 0)
 	took, err := big.awaitSettled(start, *wait)
 	die(err)
 	cpu, rss := (cpuOf(pids) - cpu0).Seconds(), rssOf(pids)
 	time.Sleep(time.Second)
-	close(stop)
-	wg.Wait()
-	during := latencies(watches)
-	errs := map[string]int{}
-	for _, w := range watches {
-		for e, n := range w.errs {
-			errs[e] += n
-		}
-	}
+	during, err := w.since()
+	die(err)
+	die(w.end())
 	fmt.Printf("%d members x %d tasks Stable after %.2f s: %d heartbeats, server CPU %.2f s, rss +%.2f KiB a member, errors %v; %d other groups of its shard: p50 %.2f p99 %.2f longest %.1f ms (before: p50 %.2f p99 %.2f longest %.1f ms), errors %v\n",
-		*M, *T, took.Seconds(), big.beats.Load(), cpu, float64(rss-rss0)/float64(*M), big.errs, *W, pct(during, .5), pct(during, .99), pct(during, 1), pct(before, .5), pct(before, .99), pct(before, 1), errs)
+		*M, *T, took.Seconds(), big.beats.Load(), cpu, float64(rss-rss0)/float64(*M), big.errs, *W, during.P50, during.P99, during.Max, before.P50, before.P99, before.Max, during.Errors)
 	emit(map[string]any{"bench": "big", "members": *M, "tasks": *T, "s": took.Seconds(), "beats": big.beats.Load(), "cpu_s": cpu,
-		"rss_kib_per_member": float64(rss-rss0) / float64(*M), "shard": shard(big.id), "errors": len(big.errs) + len(errs), "what": big.errs,
-		"other_p50_ms": pct(during, .5), "other_p99_ms": pct(during, .99), "other_max_ms": pct(during, 1), "idle_max_ms": pct(before, 1)})
+		"rss_kib_per_member": float64(rss-rss0) / float64(*M), "shard": shard(big.id), "errors": len(big.errs) + len(during.Errors), "what": big.errs,
+		"other_p50_ms": during.P50, "other_p99_ms": during.P99, "other_max_ms": during.Max, "idle_max_ms": before.Max})
 	big.leave(big.members)
 	big.end()
-	leaveAll(others)
-}
-
-// observe watches for a while and forgets.
-func observe(watches []*watch, pause, d time.Duration) []int64 {
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for _, w := range watches {
-		wg.Go(func() { w.run(stop, pause) })
-	}
-	time.Sleep(d)
-	close(stop)
-	wg.Wait()
-	all := latencies(watches)
-	for _, w := range watches {
-		w.took = nil
-	}
-	return all
-}
-
-func latencies(watches []*watch) (all []int64) {
-	for _, w := range watches {
-		all = append(all, w.took...)
-	}
-	slices.Sort(all)
-	return all
 }
