@@ -217,5 +217,5 @@ func firstDiff(path string, w, h any) string {
 func saysMore(path string, w, h any) bool {
 	want, ok1 := w.(string)
 	have, ok2 := h.(string)
-	return ok1 && ok2 && want != "" && (strings.HasSuffix(path, "message") || strings.HasSuffix(path, "detail")) && strings.HasPrefix(have, want)
+	return ok1 && ok2 && want != "" && (strings.HasSuffix(path, "message") || strings.HasSuffix(path, "detail")) && strings.HasPrefix(have, strings.TrimSuffix(want, "."))
 }
