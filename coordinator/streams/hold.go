@@ -57,11 +57,11 @@ func DisconnectMs(s *coordinator.GroupSettings) int64 {
 
 // told is what an answer told a member, beside its tasks.
 type told struct {
-	known             bool
-	status            uint8
-	heartbeat, offset int32
 	lag               int64
+	heartbeat, offset int32
 	epoch             int32
+	status            uint8
+	known             bool
 }
 
 // waitingStatus is the bit of the statuses that let a client wait, whichever they are.

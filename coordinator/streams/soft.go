@@ -57,28 +57,27 @@ type SoftMember struct {
 	// revoke. Failover sets it to a full rebalance time-out.
 	RebalanceDeadline int64
 	RebalanceEpoch    int32
+	// HoldCuts is how often a connection of the member closed while its answer was held. Failover starts anew.
+	HoldCuts uint8
+	// unheard says that the last answer told an epoch or tasks that no heartbeat has come back with. Failover loses it.
+	unheard bool
 	// DisconnectDeadline is when the member is removed unless a heartbeat comes before, because the connection of its last
 	// one ended; 0 when it did not. Failover clears it.
 	DisconnectDeadline int64
-	// Connection is the connection of the last heartbeat, where its end matters; 0 when it is not known. Failover loses it.
-	Connection uint64
-	// HoldCuts is how often a connection of the member closed while its answer was held. Failover starts anew.
-	HoldCuts uint8
-	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
-	TaskOffsets, TaskEndOffsets []TaskOffset
-
+	// lastBeat is when the last heartbeat came. Failover loses it.
+	lastBeat int64
 	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover loses
 	// it; members report their tasks then. repeats counts how often the same was told again since.
 	toldAt  int64
-	repeats int
-	// told is what the last answer told the member, unheard that it told an epoch or tasks that no heartbeat has come back
-	// with, and lastBeat when the last heartbeat came. Failover loses them; the first heartbeat then is answered at once.
-	told     told
-	unheard  bool
-	lastBeat int64
-
-	seen   *fsm.Member
-	seenIn uint64
+	seen    *fsm.Member
+	seenIn  uint64
+	repeats int32
+	// told is what the last answer told the member. Failover loses it; the first heartbeat then is answered at once.
+	told told
+	// Connection is the connection of the last heartbeat, where its end matters; 0 when it is not known. Failover loses it.
+	Connection uint64
+	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
+	TaskOffsets, TaskEndOffsets []TaskOffset
 }
 
 // ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
