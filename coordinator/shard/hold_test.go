@@ -365,6 +365,26 @@ func TestATopicReachesEverybodyAtOnce(t *testing.T) {
 	}
 }
 
+// The acknowledgement of a first, empty assignment often is what finds the internal topics that were created meanwhile.
+func TestAnAcknowledgementThatFindsNewTopicsIsHeld(t *testing.T) {
+	r := hanging(t)
+	r.settings.InitialRebalanceDelayMs = 3000
+	l := r.line()
+	c, _ := l.send(join("g", "a"))
+	r.ForeignChecked(r.now, "g", "", nil)
+	r.settle()
+	r.topics = topics{"in": 6, "other": 1}
+	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
+	r.settle()
+	if g := r.committed.Group("g"); a.done || g.Epoch() != 3 {
+		t.Fatalf("answered: %v, group epoch %d", a.done, g.Epoch())
+	}
+	r.pass(3000)
+	if !a.done || c.Heartbeat.Active.Len() != 6 {
+		t.Fatalf("%v %+v", a.done, c.Heartbeat)
+	}
+}
+
 func TestTheEndOfTheInitialDelayIsPushed(t *testing.T) {
 	r := hanging(t)
 	r.settings.InitialRebalanceDelayMs = 3000
