@@ -16,7 +16,7 @@ func TestTheMemoryOfAHeldHeartbeat(t *testing.T) {
 	const members, limit = 5000, 1 << 10 // the gateway's slot comes to it, less than another KiB
 	r := hanging(t)
 	r.topics = topics{"in": members}
-	state := largeGroup(t, "g", members)
+	state := largeGroup(t, r, "g", members)
 	r.Elected(r.now, 1, state)
 	r.freshProof()
 	holders := make([]*line, members)
@@ -55,14 +55,16 @@ func steady(r *rig, member int) *streams.HeartbeatRequest {
 }
 
 // largeGroup is a Stable group at epoch 2 whose members have a task each, put there by records.
-func largeGroup(tb testing.TB, id string, members int) fsm.State {
+func largeGroup(tb testing.TB, r *rig, id string, members int) fsm.State {
+	r.joined("other", "a") // its record says what targets are made with
+	configs := r.committed.Group("other").Metadata.AssignmentConfigs
 	topo := topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"in"}}}}
 	key := func(t record.Type) record.Key { return record.Key{Type: t, Group: id} }
 	records := []record.Record{
 		{Key: key(record.TypeTopology), Value: &record.Topology{Topology: topo}},
 		{Key: key(record.TypeGroupMetadata), Value: &record.GroupMetadata{
 			Epoch: 2, MetadataHash: topology.MetadataHash(&topo, topics{"in": int32(members)}), StoredDescriptionEpoch: -1, FailedDescriptionEpoch: -1,
-			AssignmentConfigs: []record.KeyValue{{Key: "num.standby.replicas", Value: "0"}},
+			AssignmentConfigs: configs,
 		}},
 		{Key: key(record.TypeTargetMetadata), Value: &record.TargetMetadata{AssignmentEpoch: 2, TimestampMs: 1}},
 	}
@@ -99,7 +101,7 @@ func BenchmarkHeldHeartbeat(b *testing.B) {
 	t := &testing.T{}
 	r := hanging(t)
 	r.topics = topics{"in": 10}
-	r.Elected(r.now, 1, largeGroup(b, "g", 10))
+	r.Elected(r.now, 1, largeGroup(b, r, "g", 10))
 	r.freshProof()
 	l := r.line()
 	c, a := l.send(steady(r, 0))
