@@ -14,7 +14,7 @@ import (
 // ports finds n ports in a row that are free now.
 func ports(t *testing.T, n int) int {
 	t.Helper()
-	for range 50 {
+	for range 1000 { // the ports beside may be clients'
 		first, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
