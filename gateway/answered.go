@@ -11,8 +11,12 @@ import (
 	"github.com/coordd/coordd/protocol"
 )
 
-// notOurs as the beginning of a slot says that somebody else answers it, whose time is not counted here.
-const notOurs time.Duration = -1
+// Beginnings of a slot that say more than a time: somebody else answers it, who counts it himself; or its answer is held
+// back, here or at another node, so that its time says nothing of ours.
+const (
+	notOurs  time.Duration = -1
+	heldBack time.Duration = -2
+)
 
 // now is the time since the gateway was made.
 func (g *Gateway) now() time.Duration { return time.Since(g.made) }
@@ -22,6 +26,8 @@ func (g *Gateway) now() time.Duration { return time.Since(g.made) }
 func (c *conn) count(s *slot) {
 	switch {
 	case s.began == notOurs:
+	case s.began == heldBack:
+		c.g.metrics.answers.untimed(s.h.Key, s.code)
 	case s.code != coordinator.None:
 		c.g.metrics.answers.failed(s.h.Key, s.code, c.g.now()-s.began)
 	case c.reading && s.began == c.began && s.h.Key == protocol.KeyStreamsGroupHeartbeat:

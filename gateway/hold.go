@@ -73,8 +73,9 @@ func (c *conn) gone() {
 	}
 }
 
-// CallHeld implements shard.Keeper: the request's memory is not needed any more.
+// CallHeld implements shard.Keeper: the request's memory is not needed any more, and its time says nothing.
 func (s *slot) CallHeld(*shard.Call) {
+	s.began = heldBack
 	s.frame, s.h.ClientID = nil, ""
 	if s.buf != nil {
 		s.buf.unpin()
@@ -159,7 +160,7 @@ func (b *farBeat) answered(answer []byte, err *coordinator.Error) {
 	b.g.far.remove(b)
 	switch {
 	case err == nil:
-		b.s.out = append(b.s.out[:0], answer...)
+		b.s.out, b.s.code = append(b.s.out[:0], answer...), codeIn(b.s.h, answer)
 		b.s.answer()
 	case err.Code == coordinator.NotCoordinator && !b.attempt.sent.Load():
 		b.g.run(func() { b.g.rebeat(b.s, false) })

@@ -97,9 +97,10 @@ const maxKey = 127
 // with an error are timed apart, so that the number of those without one, too, only ever rises.
 type answers struct {
 	good, bad [maxKey + 1]latency
+	held      [maxKey + 1]atomic.Uint64 // answers without an error and without a time
 
 	mu    sync.Mutex
-	codes map[answerKind]uint64 // of bad
+	codes map[answerKind]uint64 // of all with an error
 }
 
 type answerKind struct {
@@ -113,12 +114,27 @@ func (a *answers) failed(key int16, code coordinator.Code, d time.Duration) {
 		return
 	}
 	a.bad[key].observe(d, 1)
+	a.code(key, code)
+}
+
+func (a *answers) code(key int16, code coordinator.Code) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.codes == nil {
 		a.codes = map[answerKind]uint64{}
 	}
 	a.codes[answerKind{key, code}]++
-	a.mu.Unlock()
+}
+
+// untimed counts an answer whose time says nothing.
+func (a *answers) untimed(key int16, code coordinator.Code) {
+	switch {
+	case key < 0 || key > maxKey:
+	case code != coordinator.None:
+		a.code(key, code)
+	default:
+		a.held[key].Add(1)
+	}
 }
 
 // done counts n answers without an error that each took d.
@@ -130,7 +146,7 @@ func (a *answers) done(key int16, d time.Duration, n int) {
 
 var (
 	descLatency = prometheus.NewDesc("coordd_gateway_request_duration_seconds",
-		"Time from reading a request to its answer, of the requests that coordd answers itself.", []string{"api"}, nil)
+		"Time from reading a request to its answer, of the requests that coordd answers itself and does not hold back.", []string{"api"}, nil)
 	descRequests = prometheus.NewDesc("coordd_gateway_requests_total",
 		"Requests that coordd answered itself, by the first error code in the answer; 0 for none.", []string{"api", "code"}, nil)
 )
@@ -149,11 +165,12 @@ func (a *answers) Collect(ch chan<- prometheus.Metric) {
 	for key := range int16(maxKey + 1) {
 		var all latencies
 		good := all.add(&a.good[key])
-		if all.add(&a.bad[key])+good == 0 {
+		bad, held := all.add(&a.bad[key]), a.held[key].Load()
+		if good+bad+held == 0 {
 			continue
 		}
 		ch <- all.metric(descLatency, apiName(key))
-		requests(key, coordinator.None, good)
+		requests(key, coordinator.None, good+held)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -60,8 +60,14 @@ func TestTheTimesOfAnswersAreCountedInBuckets(t *testing.T) {
 	a.failed(88, 25, 3*time.Second)
 	a.failed(-1, 25, 0)
 	a.done(1000, 0, 1) // no such key
+	a.untimed(88, 0)
+	a.untimed(88, 25)
+	a.untimed(-1, 0)
 	if n := testutil.CollectAndCount(&a); n != 3 {
 		t.Errorf("%d metrics", n)
+	}
+	if a.held[88].Load() != 1 || a.codes[answerKind{88, 25}] != 2 {
+		t.Errorf("%d held, codes %v", a.held[88].Load(), a.codes)
 	}
 	var all latencies
 	all.add(&a.good[88])
