@@ -47,16 +47,26 @@ func (f *foreignGroups) ownerOf(group string) owner {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if at, ok := f.said[group]; ok && time.Since(at) < foreignTTL {
+	if f.isForeign(group) {
 		return ownerUpstream
 	}
 	return ownerUnknown
+}
+
+// isForeign says that the leader said so lately; the lock is held.
+func (f *foreignGroups) isForeign(group string) bool {
+	at, ok := f.said[group]
+	return ok && time.Since(at) < foreignTTL
 }
 
 // ask waits for what the leader of the group's shard says; ownerUnknown when there is none for ParkTime. One question
 // about a group is on its way at a time.
 func (f *foreignGroups) ask(group string, gone <-chan struct{}) owner {
 	f.mu.Lock()
+	if f.isForeign(group) { // said since the caller looked
+		f.mu.Unlock()
+		return ownerUpstream
+	}
 	q := f.asking[group]
 	if q == nil {
 		q = &ownerQuestion{done: make(chan struct{})}
