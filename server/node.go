@@ -54,6 +54,8 @@ type Parts struct {
 	Quirks gateway.Quirks
 	// Timing overrides Raft's timing; zero means the configuration's preset.
 	Timing raftnode.Timing
+	// Shard changes the constants of the shards' machines; nil leaves them.
+	Shard func(*shard.Options)
 	// Applied watches the replicas of this node; nil for nobody. It is told the Raft group (0: the system shard), the log
 	// index (0: restored from a snapshot) and the state then, on Raft's goroutine, before anybody is answered by it. It
 	// must not block.
@@ -257,6 +259,9 @@ func (n *Node) shardOptions() shard.Options {
 	o.RetentionCheckMs = min(n.config.RetentionCheckMs, maxRetentionCheck.Milliseconds())
 	if n.config.RaftPreset == "wan" {
 		o.LeaseMs = raftnode.WAN().Lease.Milliseconds()
+	}
+	if n.parts.Shard != nil {
+		n.parts.Shard(&o)
 	}
 	return o
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/internal/vnet"
 	"github.com/coordd/coordd/raftnode"
@@ -108,6 +109,8 @@ func (c *cluster) start(i int) {
 			return newStore(c.links[i])
 		},
 		Listen: host.Listen, Dial: host.Dial,
+		// The targets of some groups are computed beside their shard, and written in parts.
+		Shard: func(o *shard.Options) { o.OffloadFrom, o.TargetChunk, o.MaxBatchDecisions = 24, 2, 8 },
 		// Snapshots and truncation of the log happen often enough to be part of restarts.
 		Timing:  raftnode.Timing{SnapshotInterval: 10 * time.Second, SnapshotThreshold: 64, TrailingLogs: 32},
 		Applied: func(group uint32, index uint64, state fsm.State) { c.observer.applied(i, group, index, state) },
