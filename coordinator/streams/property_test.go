@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
@@ -448,6 +449,15 @@ func (s *simulation) check() {
 		for task := range c.running.Active.All() {
 			if !m.Current.Assigned.Active.Contains(task) && !m.Current.Revoking.Active.Contains(task) {
 				s.t.Fatalf("%s runs %v, which the group has taken back: %s", c.id, task, showCurrent(m.Current))
+			}
+			topic := map[string]string{"0": "in", "1": "in2"}[task.Subtopology]
+			code := offsets.CheckCommit(g, &offsets.CommitRequest{
+				Version: 10, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, Topics: []offsets.CommitTopic{{
+					Name: topic, Partitions: []offsets.CommitPartition{{Partition: task.Partition}},
+				}},
+			})
+			if code != coordinator.None {
+				s.t.Fatalf("%s, told epoch %d, cannot commit for %v, which it runs (%d): %s", c.id, c.epoch, task, code, showCurrent(m.Current))
 			}
 		}
 	}
