@@ -49,8 +49,11 @@ type GroupConfigs interface {
 	// Describe lists the settings of each group.
 	Describe(groups []string, done func([][]config.GroupEntry, *coordinator.Error))
 	// Alter changes settings, or only says whether it would. Each group has an answer of its own, nil for success, which
-	// is told when the change is committed. What is not known to be committed may be asked for again.
-	Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, *coordinator.Error))
+	// is told when the change is committed, with a position for Await. What is not known to be committed may be asked for
+	// again.
+	Alter(alterations []config.GroupAlteration, validateOnly bool, done func(refusals []*coordinator.Error, position uint64, err *coordinator.Error))
+	// Await tells when this node acts by all that was altered up to a position, or that this takes too long.
+	Await(position uint64, done func())
 	// List are the groups that have settings of their own, by ascending id.
 	List(done func([]string, *coordinator.Error))
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -89,7 +90,7 @@ func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16,
 	_, numOther := req.part(i, validateOnly, func(name string) bool { return !isOwn(name) })
 	if numOwn > 0 && numOther > 0 && !validateOnly {
 		trial, _ := req.part(i, true, isOwn)
-		if code, message, err := c.alterOwn(h, trial); code != 0 || err != nil {
+		if code, message, err := c.alterOwn(h, "", trial); code != 0 || err != nil {
 			return code, message, 0, err
 		}
 	}
@@ -107,23 +108,41 @@ func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16,
 	if numOwn == 0 && !req.replaces() {
 		return 0, nil, throttle, nil
 	}
-	code, message, err = c.alterOwn(h, own)
+	code, message, err = c.alterOwn(h, req.resources()[i].name, own)
 	return code, message, throttle, err
 }
 
-// alterOwn has the leader of the system shard alter coordd's settings of one group.
-func (c *conn) alterOwn(h protocol.Header, req kmsg.Request) (code int16, message *string, err error) {
-	resp, refusal, err := c.askSystem(h, req)
+// alterOwn has the leader of the system shard alter coordd's settings of one group, and waits until the group's coordinator
+// acts by them: its node learns of them a little later than the leader of the system shard. A group of "" is not waited for.
+func (c *conn) alterOwn(h protocol.Header, group string, req kmsg.Request) (code int16, message *string, err error) {
+	resp, position, refusal, err := c.askSystem(h, req)
 	switch {
 	case err != nil:
 		return 0, nil, err
 	case refusal != nil:
 		return int16(refusal.Code), &refusal.Message, nil
 	}
-	for _, r := range alteredBy(resp) {
-		return r.code, r.message, nil
+	altered := alteredBy(resp)
+	if len(altered) != 1 {
+		return int16(coordinator.CoordinatorNotAvailable), nil, nil
 	}
-	return int16(coordinator.CoordinatorNotAvailable), nil, nil
+	if altered[0].code == 0 && group != "" {
+		c.blocking(func() { c.g.awaitSettings(&errand{group: group, c: c}, c.client, position) })
+	}
+	return altered[0].code, altered[0].message, nil
+}
+
+// awaitSettings waits until the leader of a group's shard acts by what was altered up to a position, or that takes too
+// long. It blocks.
+func (g *Gateway) awaitSettings(e *errand, client *coordinator.Client, position uint64) {
+	_, _ = g.atLeader(e, func(a *attempt) error { // the alteration is made in any case
+		if a.leader == g.coords.Self() {
+			g.cfg.GroupConfigs.Await(position, func() { a.tell(nil, nil) })
+		} else {
+			g.hops.request(a.leader, hopAwait, client, binary.BigEndian.AppendUint64(nil, position), a)
+		}
+		return nil
+	})
 }
 
 // askAlteration has the upstream do its part.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -28,11 +29,8 @@ func refusedDescription(res *kmsg.DescribeConfigsRequestResource, e *coordinator
 // describeConfigs answers an empty list for coordd nodes, and for groups what the upstream says with the streams settings
 // that coordd keeps.
 func (c *conn) describeConfigs(h protocol.Header, req *kmsg.DescribeConfigsRequest, frame []byte) error {
-	var all []resource
 	var rest, groups []kmsg.DescribeConfigsRequestResource
-	for i := range req.Resources {
-		all = append(all, resource{req.Resources[i].ResourceType, req.Resources[i].ResourceName})
-	}
+	all := resourcesOf(req.Resources)
 	results := newByResource[describedConfigs](all)
 	for i := range req.Resources {
 		switch res := &req.Resources[i]; {
@@ -84,7 +82,8 @@ func (c *conn) askDescription(req *kmsg.DescribeConfigsRequest, resources []kmsg
 	return theirs.Resources, nil
 }
 
-// describeGroups asks the upstream first: it knows the client's rights, and the settings that are not coordd's.
+// describeGroups describes groups, in the order given. It asks the upstream first: that knows the client's rights, and the
+// settings that are not coordd's.
 func (c *conn) describeGroups(h protocol.Header, req *kmsg.DescribeConfigsRequest, groups []kmsg.DescribeConfigsRequestResource, into *kmsg.DescribeConfigsResponse) ([]describedConfigs, error) {
 	if len(groups) == 0 {
 		return nil, nil
@@ -93,9 +92,7 @@ func (c *conn) describeGroups(h protocol.Header, req *kmsg.DescribeConfigsReques
 	if err != nil {
 		return nil, err
 	}
-	upstream := map[string]describedConfigs{}
-	part := *req
-	part.Resources = nil
+	results := newByResource[describedConfigs](resourcesOf(groups))
 	for _, r := range theirs {
 		if r.ErrorCode == 0 || unsupported(r.ErrorCode) {
 			r.ErrorCode, r.ErrorMessage = 0, kmsg.StringPtr("")
@@ -103,54 +100,66 @@ func (c *conn) describeGroups(h protocol.Header, req *kmsg.DescribeConfigsReques
 				return strings.HasPrefix(c.Name, config.GroupPrefix)
 			})
 		}
-		upstream[r.ResourceName] = r
+		results.add(resource{r.ResourceType, r.ResourceName}, r)
 	}
-	var refused []describedConfigs
-	for _, res := range groups {
-		if r := upstream[res.ResourceName]; r.ErrorCode != 0 {
-			refused = append(refused, r)
-		} else {
-			part.Resources = append(part.Resources, res)
+	part := *req
+	part.Resources = nil
+	var asked []int
+	for i := range groups {
+		if !results.set[i] {
+			results.at(i, describedResource(&groups[i]))
+		}
+		if results.out[i].ErrorCode == 0 {
+			part.Resources = append(part.Resources, groups[i])
+			asked = append(asked, i)
 		}
 	}
-	if len(part.Resources) == 0 {
-		return refused, nil
+	if len(asked) == 0 {
+		return results.out, nil
 	}
-	resp, refusal, err := c.askSystem(h, &part)
+	resp, _, refusal, err := c.askSystem(h, &part)
 	if err != nil {
 		return nil, err
 	}
-	if refusal != nil {
-		for i := range part.Resources {
-			refused = append(refused, refusedDescription(&part.Resources[i], refusal))
+	for k, i := range asked {
+		if refusal != nil {
+			results.at(i, refusedDescription(&groups[i], refusal))
+		} else if ours := resp.(*kmsg.DescribeConfigsResponse).Resources; k < len(ours) {
+			results.out[i].Configs = append(ours[k].Configs, results.out[i].Configs...)
 		}
-		return refused, nil
 	}
-	ours := resp.(*kmsg.DescribeConfigsResponse).Resources
-	for i := range ours {
-		ours[i].Configs = append(ours[i].Configs, upstream[ours[i].ResourceName].Configs...)
+	return results.out, nil
+}
+
+func resourcesOf(list []kmsg.DescribeConfigsRequestResource) (all []resource) {
+	for i := range list {
+		all = append(all, resource{list[i].ResourceType, list[i].ResourceName})
 	}
-	return append(refused, ours...), nil
+	return all
 }
 
 // askSystem has a request about settings of groups answered by the leader of the system shard, wherever that is. refusal
-// says that there is none.
-func (c *conn) askSystem(h protocol.Header, req kmsg.Request) (resp kmsg.Response, refusal *coordinator.Error, err error) {
+// says that there is none. An alteration has a position.
+func (c *conn) askSystem(h protocol.Header, req kmsg.Request) (resp kmsg.Response, position uint64, refusal *coordinator.Error, err error) {
 	var out outcome
 	frame := appendFrame(nil, h, req.AppendTo(nil))
 	c.blocking(func() { out, err = c.g.requestAtLeader(&errand{system: true, c: c}, c.client, frame) })
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, nil, err
 	}
 	if out.err != nil {
 		message := out.err.Message
 		if message == "" {
 			message = "The leader of coordd's system shard does not answer; try again."
 		}
-		return nil, &coordinator.Error{Code: out.err.Code, Message: message}, nil
+		return nil, 0, &coordinator.Error{Code: out.err.Code, Message: message}, nil
 	}
-	resp, err = decodeAnswer(req, out.answer[4:])
-	return resp, nil, err
+	size := 4 + int(binary.BigEndian.Uint32(out.answer))
+	if rest := out.answer[size:]; len(rest) == 8 {
+		position = binary.BigEndian.Uint64(rest)
+	}
+	resp, err = decodeAnswer(req, out.answer[4:size])
+	return resp, position, nil, err
 }
 
 // listConfigResources adds the groups with streams settings to those that the upstream lists.
@@ -170,7 +179,7 @@ func (c *conn) listConfigResources(h protocol.Header, req *kmsg.ListConfigResour
 	}
 	own := kmsg.NewPtrListConfigResourcesRequest()
 	own.Version, own.ResourceTypes = h.Version, []int8{int8(kmsg.ConfigResourceTypeGroupConfig)}
-	answer, refusal, err := c.askSystem(h, own)
+	answer, _, refusal, err := c.askSystem(h, own)
 	switch {
 	case err != nil:
 		return err

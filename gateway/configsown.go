@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -49,9 +50,9 @@ func (g *Gateway) executeConfigs(h protocol.Header, body []byte, done func(answe
 			answer(resp)
 		})
 	case *kmsg.AlterConfigsRequest:
-		g.alterOwn(alterAll{r}, r.ValidateOnly, replacements(r), answer, done)
+		g.alterOwn(h, alterAll{r}, replacements(r), done)
 	case *kmsg.IncrementalAlterConfigsRequest:
-		g.alterOwn(alterSome{r}, r.ValidateOnly, alterations(r), answer, done)
+		g.alterOwn(h, alterSome{r}, alterations(r), done)
 	}
 	return nil
 }
@@ -78,8 +79,9 @@ func alterations(r *kmsg.IncrementalAlterConfigsRequest) (list []config.GroupAlt
 	return list
 }
 
-func (g *Gateway) alterOwn(req alteration, validateOnly bool, list []config.GroupAlteration, answer func(kmsg.Response), done func([]byte, *coordinator.Error)) {
-	g.cfg.GroupConfigs.Alter(list, validateOnly, func(refusals []*coordinator.Error, err *coordinator.Error) {
+// alterOwn answers with the position behind the frame; see [conn.alterOwn].
+func (g *Gateway) alterOwn(h protocol.Header, req alteration, list []config.GroupAlteration, done func([]byte, *coordinator.Error)) {
+	g.cfg.GroupConfigs.Alter(list, req.validateOnly(), func(refusals []*coordinator.Error, position uint64, err *coordinator.Error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -91,7 +93,7 @@ func (g *Gateway) alterOwn(req alteration, validateOnly bool, list []config.Grou
 				results[i].code, results[i].message = int16(e.Code), &e.Message
 			}
 		}
-		answer(req.results(0, results))
+		done(binary.BigEndian.AppendUint64(protocol.AppendResponse(nil, h, req.results(0, results)), position), nil)
 	})
 }
 

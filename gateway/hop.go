@@ -19,6 +19,7 @@ import (
 // [holding]. That of hopBeat is the number of a client connection (uint64), that of a heartbeat on it (uint64) and the
 // heartbeat's Kafka request frame; the answer, a Kafka answer frame, may be held back. hopLetGo and hopGone have both
 // numbers alone and no answer: the heartbeats up to that number must be answered, or the client has ended the connection.
+// That of hopAwait is a position in the system shard's log (uint64); the empty answer comes when the node acts by it.
 const (
 	hopVersion = 2
 
@@ -28,6 +29,7 @@ const (
 	hopBeat   byte = 3
 	hopLetGo  byte = 4
 	hopGone   byte = 5
+	hopAwait  byte = 6
 )
 
 var errHop = errors.New("malformed frame on an inner hop")

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -193,6 +194,12 @@ func (h *hopServer) handle(r *hopRequest) error {
 		if err := h.g.execute(&r.client, r.payload, done); err != nil {
 			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
 		}
+		return nil
+	case hopAwait:
+		if len(r.payload) != 8 || h.g.cfg.GroupConfigs == nil {
+			return errHop
+		}
+		h.g.cfg.GroupConfigs.Await(binary.BigEndian.Uint64(r.payload), func() { done(nil, nil) })
 		return nil
 	case hopHolds, hopVacate:
 		h.g.executeHolding(r.kind, &r.client, string(r.payload), done)

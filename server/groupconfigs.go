@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/coordinator"
@@ -25,12 +26,14 @@ type groupConfigs struct {
 	mu        sync.RWMutex
 	state     fsm.State
 	effective map[string]*coordinator.GroupSettings // of groups with settings of their own
+	index     uint64                                // of the system shard's log, up to which this node acts
+	updated   chan struct{}                         // closed by the next update
 }
 
 var _ gateway.GroupConfigs = (*groupConfigs)(nil)
 
 func newGroupConfigs(n *Node) *groupConfigs {
-	return &groupConfigs{node: n, effective: map[string]*coordinator.GroupSettings{}}
+	return &groupConfigs{node: n, effective: map[string]*coordinator.GroupSettings{}, updated: make(chan struct{})}
 }
 
 // of are the effective settings of a group. The pointer stays the same until they change. It allocates nothing and does
@@ -46,6 +49,7 @@ func (c *groupConfigs) of(group string) *coordinator.GroupSettings {
 
 // update takes over what the system shard says now, and tells the shards whose groups have other settings than before.
 func (c *groupConfigs) update() {
+	index := c.node.system.replica.index.Load()
 	state := c.node.system.replica.State()
 	c.mu.Lock()
 	before := c.state
@@ -58,6 +62,46 @@ func (c *groupConfigs) update() {
 	for _, group := range changed {
 		c.node.runnerOf(group).post(input{kind: inputSettings, group: group})
 	}
+	c.mu.Lock()
+	c.index = max(c.index, index)
+	close(c.updated)
+	c.updated = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// awaitPatience bounds how long an acknowledgement waits for a node that is behind.
+const awaitPatience = 500 * time.Millisecond
+
+// Await implements gateway.GroupConfigs.
+func (c *groupConfigs) Await(position uint64, done func()) {
+	if index, _ := c.acting(); index >= position {
+		done()
+		return
+	}
+	c.node.run(func() {
+		patience := time.NewTimer(awaitPatience)
+		defer patience.Stop()
+		defer done()
+		for {
+			index, updated := c.acting()
+			if index >= position {
+				return
+			}
+			select {
+			case <-updated:
+			case <-patience.C:
+				return
+			case <-c.node.ctx.Done():
+				return
+			}
+		}
+	})
+}
+
+func (c *groupConfigs) acting() (index uint64, updated <-chan struct{}) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.index, c.updated
 }
 
 func (c *groupConfigs) takeOver(before, now fsm.State) (changed []string) {
@@ -160,11 +204,12 @@ func (c *groupConfigs) proven(read func(fsm.State, *coordinator.Error)) {
 var notSystemLeader = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the system shard."}
 
 // Alter implements gateway.GroupConfigs.
-func (c *groupConfigs) Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, *coordinator.Error)) {
+func (c *groupConfigs) Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, uint64, *coordinator.Error)) {
 	c.node.run(func() {
 		c.altering.Lock()
 		defer c.altering.Unlock()
-		done(c.alter(alterations, validateOnly))
+		refusals, err := c.alter(alterations, validateOnly)
+		done(refusals, c.node.system.replica.index.Load(), err)
 	})
 }
 

@@ -14,6 +14,8 @@ import (
 // its state at any time.
 type replica struct {
 	state atomic.Pointer[fsm.State]
+	// index is that of the last entry in state; a state that was restored from a snapshot may hold more.
+	index atomic.Uint64
 	// changed is told after each change, on Raft's goroutine; it must not block.
 	changed func()
 	// applied is Parts.Applied for this group, or nil.
@@ -77,6 +79,9 @@ func (r *replica) Restore(from io.Reader) error {
 
 func (r *replica) store(index uint64, state fsm.State) {
 	r.state.Store(&state)
+	if index > 0 {
+		r.index.Store(index)
+	}
 	if r.applied != nil {
 		r.applied(index, state)
 	}
