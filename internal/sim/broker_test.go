@@ -15,8 +15,8 @@ const (
 	brokerPort = 9092
 )
 
-// serveBroker is the one broker of the upstream as far as the gateway needs it: it says what it serves and that it
-// coordinates every group. Anything else ends the connection.
+// serveBroker is the one broker of the upstream as far as the gateway needs it: it says what it serves, that it
+// coordinates every group, and that nobody lacks rights to settings of groups, of which it has none. Anything else ends the connection.
 func serveBroker(ln net.Listener) {
 	for {
 		nc, err := ln.Accept()
@@ -48,7 +48,7 @@ func serveBrokerRequest(nc net.Conn) error {
 	switch h.Key {
 	case protocol.KeyApiVersions:
 		r := kmsg.NewPtrApiVersionsResponse()
-		for _, api := range [][3]int16{{8, 2, 10}, {9, 1, 10}, {10, 0, 6}, {18, 0, 4}} {
+		for _, api := range [][3]int16{{8, 2, 10}, {9, 1, 10}, {10, 0, 6}, {18, 0, 4}, {32, 1, 4}, {44, 0, 1}} {
 			key := kmsg.NewApiVersionsResponseApiKey()
 			key.ApiKey, key.MinVersion, key.MaxVersion = api[0], api[1], api[2]
 			r.ApiKeys = append(r.ApiKeys, key)
@@ -66,6 +66,32 @@ func serveBrokerRequest(nc net.Conn) error {
 			c := kmsg.NewFindCoordinatorResponseCoordinator()
 			c.Key, c.NodeID, c.Host, c.Port = key, 1, brokerHost, brokerPort
 			r.Coordinators = append(r.Coordinators, c)
+		}
+		resp = r
+	case protocol.KeyDescribeConfigs:
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		req.SetVersion(h.Version)
+		if err := req.ReadFrom(body); err != nil {
+			return err
+		}
+		r := kmsg.NewPtrDescribeConfigsResponse()
+		for _, asked := range req.Resources {
+			res := kmsg.NewDescribeConfigsResponseResource()
+			res.ResourceType, res.ResourceName = asked.ResourceType, asked.ResourceName
+			r.Resources = append(r.Resources, res)
+		}
+		resp = r
+	case protocol.KeyIncrementalAlterConfigs:
+		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		req.SetVersion(h.Version)
+		if err := req.ReadFrom(body); err != nil {
+			return err
+		}
+		r := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		for _, asked := range req.Resources {
+			res := kmsg.NewIncrementalAlterConfigsResponseResource()
+			res.ResourceType, res.ResourceName = asked.ResourceType, asked.ResourceName
+			r.Resources = append(r.Resources, res)
 		}
 		resp = r
 	default:
