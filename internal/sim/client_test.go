@@ -54,6 +54,28 @@ func (w *wire) do(req kmsg.Request, patience time.Duration) (kmsg.Response, erro
 	if _, err := w.nc.Write(w.formatter.AppendRequest(nil, req, w.correlation)); err != nil {
 		return nil, err
 	}
+	return w.receive(req, w.correlation)
+}
+
+// interrupted is do, with another request behind when there is no answer after a while; it is answered second.
+func (w *wire) interrupted(req kmsg.Request, patience, after time.Duration) (kmsg.Response, error) {
+	first := w.correlation + 1
+	w.correlation = first + 1
+	_ = w.nc.SetDeadline(time.Now().Add(patience))
+	if _, err := w.nc.Write(w.formatter.AppendRequest(nil, req, first)); err != nil {
+		return nil, err
+	}
+	behind := versions()
+	timer := time.AfterFunc(after, func() { _, _ = w.nc.Write(w.formatter.AppendRequest(nil, behind, first+1)) })
+	resp, err := w.receive(req, first)
+	if !timer.Stop() && err == nil {
+		_, err = w.receive(behind, first+1)
+	}
+	return resp, err
+}
+
+// receive reads the answer that is due.
+func (w *wire) receive(req kmsg.Request, due int32) (kmsg.Response, error) {
 	var prefix [4]byte
 	if _, err := io.ReadFull(w.nc, prefix[:]); err != nil {
 		return nil, err
@@ -66,7 +88,7 @@ func (w *wire) do(req kmsg.Request, patience time.Duration) (kmsg.Response, erro
 	if err != nil {
 		return nil, err
 	}
-	if correlation != w.correlation {
+	if correlation != due {
 		return nil, errCorrelation
 	}
 	resp := req.ResponseKind()
@@ -76,10 +98,7 @@ func (w *wire) do(req kmsg.Request, patience time.Duration) (kmsg.Response, erro
 // checkVersions asks what the node serves, as a client does on each new connection. A coordinator that does not serve
 // StreamsGroupHeartbeat is fatal to the Java client.
 func (w *wire) checkVersions(patience time.Duration) (serves bool, err error) {
-	req := kmsg.NewPtrApiVersionsRequest()
-	req.SetVersion(4)
-	req.ClientSoftwareName, req.ClientSoftwareVersion = "sim", "1"
-	resp, err := w.do(req, patience)
+	resp, err := w.do(versions(), patience)
 	if err != nil {
 		return false, err
 	}
@@ -89,6 +108,13 @@ func (w *wire) checkVersions(patience time.Duration) (serves bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+func versions() kmsg.Request {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.SetVersion(4)
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "sim", "1"
+	return req
 }
 
 var errNoCoordinator = errors.New("no coordinator")

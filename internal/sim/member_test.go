@@ -136,12 +136,30 @@ func (m *member) beat() time.Duration {
 	}
 	req, reported := m.request()
 	m.sim.observer.note(m, "heartbeat to %s: epoch %d, tasks %v", m.coordinator, req.MemberEpoch, told(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks))
-	resp, err := w.do(req, m.patience)
+	sent := time.Now()
+	var resp kmsg.Response
+	if m.rand.IntN(4) == 0 { // the consumer commits and fetches offsets over the same connection
+		resp, err = w.interrupted(req, m.patience, m.jitter(0, m.interval+time.Millisecond))
+	} else {
+		resp, err = w.do(req, m.patience)
+	}
+	if err == errCorrelation {
+		m.sim.observer.failf("%v: an answer out of order", m)
+	}
 	if err != nil {
 		m.sim.observer.note(m, "no answer: %v", err)
 		return m.lostCoordinator()
 	}
-	return m.answered(resp.(*kmsg.StreamsGroupHeartbeatResponse), reported)
+	if time.Since(sent) > 300*time.Millisecond {
+		m.sim.observer.mu.Lock()
+		m.sim.observer.counts.held++
+		m.sim.observer.mu.Unlock()
+	}
+	wait := m.answered(resp.(*kmsg.StreamsGroupHeartbeatResponse), reported)
+	if wait > 0 && wait == m.interval { // counted from when the last one was sent
+		wait = max(0, wait-time.Since(sent))
+	}
+	return wait
 }
 
 // lostCoordinator looks for the coordinator anew, and reports everything to it.

@@ -62,7 +62,7 @@ type observer struct {
 	shards   map[uint32]*shardHistory
 	groups   map[string]*groupHistory
 	commits  map[string]*commitNote // by metadata
-	counts   struct{ entries, replies, grants, commits int }
+	counts   struct{ entries, replies, held, grants, commits int }
 }
 
 // shardHistory is what all replicas of a Raft group have shown.

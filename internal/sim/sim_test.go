@@ -86,8 +86,11 @@ func TestSimulation(t *testing.T) {
 		}
 		s.agree()
 		c := s.observer.counts
-		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, %d tasks granted, %d commits acknowledged",
-			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.grants, c.commits)
+		if c.held == 0 {
+			t.Error("no heartbeat was held")
+		}
+		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, of which %d were held, %d tasks granted, %d commits acknowledged",
+			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.held, c.grants, c.commits)
 	})
 	t.Logf("%v of real time", time.Since(began).Round(time.Millisecond))
 }
