@@ -20,7 +20,8 @@ import (
 
 // TestScripts plays testdata/*.txt. The commands:
 //
-//	settings NAME=VALUE…                       group settings, durations as 3s; also hold=true|false, tags=a,b
+//	settings NAME=VALUE…                       group settings, durations as 3s; also hold=true|false, tags=a,b,
+//	                                           fast=500ms (interval of members that cannot be held), holds=true|false
 //	topic NAME PARTITIONS                      create, grow or (0) delete an upstream topic
 //	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b repartition=r/4 sinks=s changelogs=c copartition=0,1|r0"
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
@@ -176,6 +177,10 @@ func (s *script) set(args map[string]string) error {
 			}
 		case "hold":
 			s.hold = v == "true"
+		case "fast":
+			s.settings.RebalanceHeartbeatIntervalMs = ms
+		case "holds":
+			s.mayHold, s.settings.HeartbeatHoldMs = v == "true", -1
 		case "offload":
 			s.offloadFrom = n
 		default:
@@ -403,6 +408,12 @@ func (s *script) show(d *Decision, reply bool) (out string) {
 	out += showEffects(d.Effects)
 	if reply {
 		out += showReply(&d.Reply) + "\n"
+		if d.Reply.Err == nil && s.settings.RebalanceHeartbeatIntervalMs > 0 && d.Reply.MemberEpoch > 0 {
+			out += fmt.Sprintf("   interval=%d\n", d.Reply.HeartbeatIntervalMs)
+		}
+		if h := d.Holding; s.mayHold && h.Keeps && !h.News && !h.Expects {
+			out += "   may be held\n"
+		}
 	}
 	return out
 }

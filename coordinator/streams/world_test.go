@@ -16,6 +16,7 @@ const testGroup = "g"
 
 // world is one group, its leader's soft state, the upstream's topics and a clock: what a shard does with decisions.
 type world struct {
+	mayHold  bool // heartbeats come over connections that may be held
 	state    fsm.State
 	soft     *Soft
 	topics   fakeTopics
@@ -81,8 +82,12 @@ func (w *world) heartbeat(req *HeartbeatRequest, client *coordinator.Client) (De
 	if err := Validate(req); err != nil {
 		return Decision{Reply: HeartbeatResponse{Err: err}}, nil
 	}
-	d := Heartbeat(HeartbeatInput{Group: w.group(), Soft: w.soft, Env: w.env(), Client: client, Request: req})
-	return d, w.stand(&d)
+	d := Heartbeat(HeartbeatInput{Group: w.group(), Soft: w.soft, Env: w.env(), Client: client, Request: req, MayHold: w.mayHold})
+	err := w.stand(&d)
+	if w.soft != nil {
+		w.soft.Answered(&d)
+	}
+	return d, err
 }
 
 // stand commits a decision.
