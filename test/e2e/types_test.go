@@ -94,6 +94,74 @@ func TestAGroupIdChangesItsType(t *testing.T) {
 	}
 }
 
+// TestOtherTypesKeepTheirIds lets a streams member ask for the ids of consumer and share groups, with members and without.
+func TestOtherTypesKeepTheirIds(t *testing.T) {
+	dir := place(t)
+	cluster := startCluster(t, 3, startUpstream(t, "kafka", dir), dir)
+	bootstrap := cluster.Nodes[0].Client
+	ctx := within(t, 2*time.Minute)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.DisableClientMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	adm := kadm.NewClient(cl)
+	const topic = "kinds.in"
+	if _, err := adm.CreateTopic(ctx, 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	for kind, opts := range map[string][]kgo.Opt{
+		"consumer": {kgo.ConsumerGroup("consumer"), kgo.ServerSideBalancer()},
+		"share":    {kgo.ShareGroup("share")},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			member, err := kgo.NewClient(append(opts, kgo.SeedBrokers(bootstrap), kgo.ConsumeTopics(topic), kgo.DisableClientMetrics())...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(member.Close)
+			polling, stop := context.WithCancel(ctx)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for polling.Err() == nil {
+					member.PollFetches(polling)
+				}
+			}()
+			awaitListed(ctx, t, adm, kind, "Stable")
+			refused(t, bootstrap, kind, topic)
+			stop()
+			<-done
+			member.Close()
+			awaitListed(ctx, t, adm, kind, "Empty")
+			refused(t, bootstrap, kind, topic)
+		})
+	}
+}
+
+// refused lets a streams member join the group, which must be answered GROUP_ID_NOT_FOUND.
+func refused(t *testing.T, bootstrap, group, topic string) {
+	t.Helper()
+	var code rig.Code
+	if err := rig.NewProbe(bootstrap, group, topic).Settle(5 * time.Second); !errors.As(err, &code) || code != 69 {
+		t.Errorf("a streams member came into the group %s: %v", group, err)
+	}
+}
+
+func awaitListed(ctx context.Context, t *testing.T, adm *kadm.Client, group, state string) {
+	t.Helper()
+	for {
+		listed, err := adm.ListGroups(ctx)
+		if err == nil && listed[group].State == state {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("group %s is not %s: %+v %v", group, state, listed[group], err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 // commitAs commits the offset of partition 0 as a member, again while coordd takes its membership upstream over.
 func commitAs(ctx context.Context, t *testing.T, cl *kgo.Client, member *rig.Probe, topic string, id kadm.TopicID, offset int64) rig.Code {
 	t.Helper()
