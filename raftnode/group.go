@@ -23,6 +23,7 @@ type Group struct {
 	snap *snapshots
 
 	onChange func(Change)
+	mover    Mover // nil: nobody has anything to hand over
 
 	inst    atomic.Pointer[instance] // nil when stopped
 	serving atomic.Uint64            // term for which Elected was told, 0 when Lost was
@@ -58,6 +59,10 @@ func (g *Group) ID() uint32 { return g.id }
 // OnChange sets who is told of changes of leadership, in order, from one goroutine per group. It must be set before
 // [Node.Start] and must not block: the group is told of nothing else meanwhile.
 func (g *Group) OnChange(f func(Change)) { g.onChange = f }
+
+// OnMove sets who hands over what is not in the log when leadership of the group is transferred. It must be set before
+// [Node.Start].
+func (g *Group) OnMove(m Mover) { g.mover = m }
 
 // Leader is the node that leads the group as far as this node knows.
 func (g *Group) Leader() (node int32, ok bool) {

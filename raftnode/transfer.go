@@ -54,15 +54,36 @@ var (
 	errLeaving     = errors.New("the node is about to stop")
 )
 
+// Mover is told of transfers, so that what only the leader knows can go along. Its methods may be called from any
+// goroutine.
+type Mover interface {
+	// Pause comes first: from now on nothing new is to be proposed, until Resume or the loss of the leadership. It does
+	// not wait.
+	Pause()
+	// HandOver sends what is not in the log to the node that will lead, which has every entry by then; term is the one in
+	// which this node leads. It is bounded by ctx. The transfer goes on whatever comes of it.
+	HandOver(ctx context.Context, to int32, term uint64)
+	// Resume tells that the transfer failed and this node leads on, if it does.
+	Resume()
+}
+
 // transferOnce begins the library's transfer only when the target has every entry: a transfer to a node that lags can
 // leave the library believing for ever that it is under way (hashicorp/raft issue 696).
-func (g *Group) transferOnce(ctx context.Context, to int32) error {
+func (g *Group) transferOnce(ctx context.Context, to int32) (err error) {
 	in := g.inst.Load()
 	if in == nil || in.raft.State() != raft.Leader {
 		return ErrNotLeader
 	}
 	if err := g.waitFor(ctx, in, to, nearEnough); err != nil {
 		return err
+	}
+	if g.mover != nil {
+		g.mover.Pause()
+		defer func() {
+			if err != nil {
+				g.mover.Resume()
+			}
+		}()
 	}
 	g.moving.Add(1)
 	defer g.moving.Add(-1)
@@ -75,6 +96,11 @@ func (g *Group) transferOnce(ctx context.Context, to int32) error {
 	addr, err := addresses(g.node.cfg.Peers).ServerAddr(serverID(to))
 	if err != nil {
 		return err
+	}
+	if g.mover != nil {
+		within, cancel := context.WithTimeout(ctx, g.node.cfg.Timing.Heartbeat)
+		g.mover.HandOver(within, to, in.raft.CurrentTerm())
+		cancel()
 	}
 	err = in.raft.LeadershipTransferToServer(serverID(to), addr).Error()
 	if err == nil {

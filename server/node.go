@@ -135,6 +135,8 @@ func (n *Node) start() error {
 	n.run(func() { n.creator.Run(n.ctx) })
 	systemListener := n.raft.Listener(kindSystem)
 	n.run(func() { n.system.accept(n.ctx, systemListener) })
+	handovers := n.raft.Listener(kindHandover)
+	n.run(func() { n.acceptHandovers(n.ctx, handovers) })
 	n.run(func() { n.system.run(n.ctx) })
 	n.run(func() { n.system.register(n.ctx) })
 	n.serveStatus()
@@ -177,6 +179,7 @@ func (n *Node) startRaft() error {
 	for i, r := range n.shards {
 		r.group = raft.Group(uint32(i) + 1)
 		r.group.OnChange(r.leadership)
+		r.group.OnMove(r)
 	}
 	return raft.Start()
 }

@@ -40,6 +40,10 @@ const (
 	inputGone
 	inputTopics
 	inputSettings
+	inputPause
+	inputHandOver
+	inputResume
+	inputInherit
 )
 
 // input is one input of a shard's machine; which fields count depends on the kind.
@@ -77,6 +81,8 @@ type runner struct {
 	timer   *time.Timer
 	term    atomic.Uint64 // of the last election that this node won
 	queued  atomic.Int64  // what waited in the machine after its last run
+	serving atomic.Uint64 // term in which the machine leads, or led last
+	handed  atomic.Pointer[handover]
 
 	leadMu  sync.Mutex
 	leading uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
@@ -106,6 +112,7 @@ func (r *runner) step(in input) {
 		r.machine.Submit(now, in.call)
 	case inputElected:
 		r.machine.Elected(now, in.id, in.state)
+		r.serving.Store(in.id)
 	case inputLost:
 		r.machine.Lost(now)
 	case inputCommitted:
@@ -134,6 +141,14 @@ func (r *runner) step(in input) {
 		r.machine.TopicsChanged(now)
 	case inputSettings:
 		r.machine.SettingsChanged(now, in.group)
+	case inputPause:
+		r.machine.Pause(now)
+	case inputHandOver:
+		in.any.(chan []byte) <- r.machine.HandOver(now)
+	case inputResume:
+		r.machine.Resume(now)
+	case inputInherit:
+		r.inherited(in.at, in.any.([]byte))
 	}
 	r.stepped(began, pending)
 }
@@ -174,6 +189,7 @@ func (r *runner) lead(c raftnode.Elected) {
 	if r.leading != c.Term {
 		return // lost meanwhile
 	}
+	r.inherit(c)
 	r.post(input{kind: inputElected, id: c.Term, state: r.replica.State()})
 	r.setLeader(r.node.config.NodeID)
 	r.node.log.Info("leads shard", "shard", r.number, "term", c.Term, "planned", c.Planned)

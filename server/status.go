@@ -62,7 +62,9 @@ func (n *Node) Local() web.NodeStatus {
 	}
 	s.Shards = append(s.Shards, shardStatus(-1, n.system.group.Status(), n.system.replica))
 	for i, r := range n.shards {
-		s.Shards = append(s.Shards, shardStatus(i, r.group.Status(), r.replica))
+		status := r.group.Status()
+		status.Serving = status.Serving && r.serving.Load() == status.Term // the machine begins a moment later
+		s.Shards = append(s.Shards, shardStatus(i, status, r.replica))
 	}
 	return s
 }

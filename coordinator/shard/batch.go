@@ -261,6 +261,9 @@ func (m *Machine) settle(b *batch) {
 
 // drain decides what queued up behind the entry in flight, in order, as much as one batch may have.
 func (m *Machine) drain() {
+	if m.paused {
+		return
+	}
 	tasks := m.queue
 	m.queue = nil
 	clear(m.queued)
@@ -295,7 +298,7 @@ func (m *Machine) decide(t task) {
 
 // submitInternal decides an internal task now, or in its turn.
 func (m *Machine) submitInternal(t task) {
-	if m.inflight != nil || m.queued[t.group] > 0 {
+	if m.inflight != nil || m.paused || m.queued[t.group] > 0 {
 		m.enqueue(t)
 		return
 	}

@@ -342,7 +342,9 @@ func (m *Machine) serveHeld() {
 }
 
 // mayWrite says that a decision may go into the open batch, and that nobody waits for a turn before it.
-func (m *Machine) mayWrite() bool { return m.inflight == nil && m.retryAt == 0 && len(m.queue) == 0 }
+func (m *Machine) mayWrite() bool {
+	return m.inflight == nil && m.retryAt == 0 && len(m.queue) == 0 && !m.paused
+}
 
 // heldWaits says that held heartbeats are to be looked at as soon as others had their turn.
 func (m *Machine) heldWaits() bool {

@@ -6,7 +6,7 @@ import (
 )
 
 // Elected starts the leadership of a term. state is what this node's replica holds after the barrier of that term.
-// Members get full session time-outs; epochs and assignments stay as they are.
+// Members get full session time-outs, or what the old leader handed over; epochs and assignments stay as they are.
 func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 	if m.leading {
 		m.Lost(now)
@@ -22,6 +22,9 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 		env := m.env(g.ID)
 		e := m.groupOf(g.ID)
 		e.soft = streams.NewSoftOnElection(g, &env)
+		if h := m.inherited[g.ID]; h != nil {
+			e.soft.Inherit(h, g, m.inheritedAt, now)
+		}
 		for id, sm := range e.soft.Members {
 			m.timers.arm(timerKey{kind: timerMember, group: g.ID, member: id}, sm.NextDeadline())
 		}
@@ -32,6 +35,7 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 		}
 		m.claimEarly(g)
 	}
+	m.inherited = nil
 }
 
 // Lost ends the leadership: whoever waits is told to look for the coordinator again, and soft state ends.
@@ -44,8 +48,9 @@ func (m *Machine) Lost(now int64) {
 
 // resign drops the working copy and all soft state.
 func (m *Machine) resign() {
-	m.leading = false
-	var calls []*Call
+	m.leading, m.paused = false, false
+	calls := m.pausedCalls
+	m.pausedCalls = nil
 	collect := func(tasks []task) {
 		for _, t := range tasks {
 			if t.call != nil {

@@ -70,6 +70,13 @@ type Machine struct {
 	claimAt    int64 // when the last claim that no commit asked for is due
 	electedAt  int64
 
+	// paused says that leadership is being handed over, and pausedCalls wait for the outcome.
+	paused      bool
+	pausedCalls []*Call
+	// inherited is what the old leader handed over, by group, and inheritedAt when it came; for the next election.
+	inherited   map[string]*streams.Handover
+	inheritedAt int64
+
 	store   map[uint64]*storeOp
 	nextOp  uint64
 	foreign map[string][]*Call // calls that wait for the upstream's word about their group id
@@ -179,7 +186,7 @@ func (m *Machine) Pending() int {
 }
 
 // Waiting is the number of decisions that wait for their turn.
-func (m *Machine) Waiting() int { return len(m.queue) + len(m.unproven) }
+func (m *Machine) Waiting() int { return len(m.queue) + len(m.unproven) + len(m.pausedCalls) }
 
 var (
 	notCoordinator = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the group's shard."}
@@ -199,6 +206,10 @@ func (m *Machine) reply(c *Call, response any) {
 
 // dispatch decides a call now, or queues it behind what its group waits for.
 func (m *Machine) dispatch(c *Call) {
+	if m.paused {
+		m.pausedCalls = append(m.pausedCalls, c)
+		return
+	}
 	switch r := c.Request.(type) {
 	case *streams.HeartbeatRequest:
 		m.heartbeat(c, r)

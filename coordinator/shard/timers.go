@@ -85,6 +85,9 @@ func (h *timerHeap) Pop() any {
 
 // wake asks the host for the next Tick.
 func (m *Machine) wake() {
+	if m.paused {
+		return // Resume asks again
+	}
 	at := m.timers.next()
 	if m.retryAt != 0 && (at == 0 || m.retryAt < at) {
 		at = m.retryAt
@@ -115,7 +118,7 @@ func (m *Machine) Tick(now int64) {
 		late = now - m.timers.wakeAt
 	}
 	m.timers.wakeAt = 0
-	if !m.leading {
+	if !m.leading || m.paused {
 		return
 	}
 	if late > lateMs {

@@ -20,7 +20,7 @@ import (
 
 var (
 	scenarioFlag = flag.String("scenario", "", "only scenarios whose name matches this regular expression")
-	movesFlag    = flag.Bool("moves", false, "also move leaders between steps")
+	movesFlag    = flag.Bool("moves", true, "also move leaders between steps")
 	answersFlag  = flag.Bool("answers", false, "log the answers to the steps that differ")
 )
 
@@ -84,7 +84,7 @@ var notMoved = map[string]string{}
 // another node.
 func TestAnswersWhileTheLeaderMoves(t *testing.T) {
 	if !*movesFlag {
-		t.Skip("soft state is not handed over yet; -moves runs it")
+		t.Skip("-moves=false")
 	}
 	c := start(t)
 	play(t, c, newMover(c).beforeStep, exempt(notOverKfake, notMoved))
