@@ -3,6 +3,7 @@ package streams
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 
@@ -62,7 +63,8 @@ func AppendHandover(b []byte, id string, s *Soft, now int64, offsets bool) []byt
 	b = binary.AppendUvarint(b, uint64(uint32(s.fastEpoch)))
 	b = appendPassed(b, s.fastSince, now)
 	b = binary.AppendUvarint(b, uint64(len(s.Members)))
-	for id, m := range s.Members {
+	for _, id := range slices.Sorted(maps.Keys(s.Members)) {
+		m := s.Members[id]
 		b = appendString(b, id)
 		b = appendLeft(b, m.SessionDeadline, now)
 		b = appendLeft(b, m.RebalanceDeadline, now)
@@ -134,7 +136,7 @@ func DecodeHandover(b []byte) (h *Handover, rest []byte, err error) {
 		m.SessionDeadline, m.RebalanceDeadline, m.DisconnectDeadline = r.ms(), r.ms(), r.ms()
 		m.RebalanceEpoch = r.int32()
 		m.toldAt = r.ms()
-		m.repeats = int(min(r.uvarint(), maxRepeats))
+		m.repeats = int32(min(r.uvarint(), maxRepeats))
 		m.HoldCuts = uint8(min(r.uvarint(), maxHoldCuts))
 		m.TaskOffsets, m.TaskEndOffsets = r.offsets(), r.offsets()
 	}
