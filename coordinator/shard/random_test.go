@@ -62,7 +62,7 @@ func (w *anyOrder) step() {
 		epoch = g.Member(member).Current.MemberEpoch
 	}
 	w.proofAt = w.now
-	switch w.random.IntN(17) {
+	switch w.random.IntN(19) {
 	case 0, 1:
 		h := join(group, member)
 		if w.random.IntN(2) == 0 {
@@ -114,6 +114,10 @@ func (w *anyOrder) step() {
 		}
 	case 14:
 		w.change()
+	case 15:
+		w.submit(&VacateRequest{GroupID: group})
+	case 16:
+		w.submit(&DescribeRequest{GroupID: group})
 	default:
 		w.world(w.random.IntN(4) > 0)
 	}
@@ -160,6 +164,9 @@ func (a *watched) CallDone(c *Call) {
 		return
 	}
 	g := a.w.committed.Group(GroupID(c.Request))
+	if r, ok := c.Response.(*HoldsResponse); ok && g != nil && !r.Held {
+		a.w.t.Errorf("group %s is committed, and said to be gone", g.ID)
+	}
 	if r, ok := c.Response.(*streams.HeartbeatResponse); ok && g != nil && r.Err == nil && r.MemberEpoch > g.Epoch() {
 		a.w.t.Errorf("member %s is told epoch %d, committed is %d", r.MemberID, r.MemberEpoch, g.Epoch())
 	}
@@ -209,7 +216,14 @@ func (w *anyOrder) world(well bool) (any bool) {
 	}
 	if n := w.askedForeign; n < len(w.foreign) {
 		w.askedForeign++
-		w.ForeignChecked(w.now, w.foreign[n], "", err)
+		foreign := ""
+		if !well && w.random.IntN(2) == 0 {
+			foreign, err = "consumer", nil
+		}
+		w.ForeignChecked(w.now, w.foreign[n], foreign, err)
+		if !well {
+			err = errors.New("away")
+		}
 		any = true
 	}
 	if n := w.askedClaims; n < len(w.claims) {
