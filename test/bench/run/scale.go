@@ -95,7 +95,7 @@ func heldMemory(ctx context.Context, b *bench) error {
 			return err
 		}
 		rs, err := b.cb(ctx, "held", "--bootstrap", s.bootstrap, "--admin", s.admin, "--pid", s.pidList(), "--groups", pick(b, "500", "50"),
-			"--members", "10", "--tasks", "20", "--heap-cmd", fmt.Sprintf("%s inuse %s", self, s.coordd.Nodes[0].Admin))
+			"--members", "10", "--tasks", "20", "--rest", "10s", "--heap-cmd", fmt.Sprintf("%s inuse %s", self, s.coordd.Nodes[0].Admin))
 		s.stop()
 		if err != nil {
 			return err
@@ -106,26 +106,33 @@ func heldMemory(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// inUse prints the bytes of heap and stacks that a node has in use after a collection.
+// stackBytes is what a goroutine's stack counts for. What stacks really take depends on how deep each once was, and
+// scatters by more than what is measured here.
+const stackBytes = 8 << 10
+
+// inUse prints the bytes that a node has in use: its heap after collections that empty pools, and its goroutines.
 func inUse(admin string) {
-	resp, err := http.Get("http://" + admin + "/debug/pprof/heap?gc=1&debug=1")
-	fail(err)
-	defer func() { _ = resp.Body.Close() }()
-	total := 0.0
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		for _, name := range []string{"# HeapAlloc = ", "# Stack = "} {
-			if rest, found := strings.CutPrefix(lines.Text(), name); found {
-				value, _, _ := strings.Cut(rest, " ")
-				v, err := strconv.ParseFloat(value, 64)
+	number := func(page, prefix string) float64 {
+		resp, err := http.Get("http://" + admin + "/debug/pprof/" + page)
+		fail(err)
+		defer func() { _ = resp.Body.Close() }()
+		lines := bufio.NewScanner(resp.Body)
+		lines.Buffer(nil, 16<<20)
+		for lines.Scan() {
+			if rest, found := strings.CutPrefix(lines.Text(), prefix); found {
+				v, err := strconv.ParseFloat(rest, 64)
 				fail(err)
-				total += v
+				return v
 			}
 		}
+		fail(fmt.Errorf("no line %q at %s: %v", prefix, page, lines.Err()))
+		return 0
 	}
-	fail(lines.Err())
-	fmt.Printf("%.0f\n", total)
+	heap := 0.0
+	for range 3 {
+		heap = number("heap?gc=1&debug=1", "# HeapAlloc = ")
+	}
+	fmt.Printf("%.0f\n", heap+stackBytes*number("goroutine?debug=1", "goroutine profile: total "))
 }
 
 // big: Kafka is not asked; it fails to write a target of that size.
