@@ -274,6 +274,7 @@ func (m *Machine) decideHeld(h *held) bool {
 		c.Response, c.Err = &c.Heartbeat, nil
 		m.open.parked = append(m.open.parked, c)
 	} else {
+		e.soft.Members[r.MemberID].Untold = true
 		m.await(h, m.working.Group(id))
 	}
 	return true
@@ -329,11 +330,12 @@ func (m *Machine) serveHeld() {
 			}
 		case len(k.due) > 0:
 			h := k.due[0]
+			h.listed = false // by the decision itself it may be listed again
 			if h.call != nil && !m.decideHeld(h) {
+				h.listed = true
 				return
 			}
 			k.due = k.due[1:]
-			h.listed = false
 		default:
 			k.over, k.due, k.stale = nil, nil, nil
 			return

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/topology"
 )
@@ -192,6 +193,38 @@ func TestTheEpochAloneIsToldWhenTheGroupIsStable(t *testing.T) {
 	calls[other], answers[other] = ls[other].send(beat("g", calls[other].Heartbeat.MemberID, calls[other].Heartbeat.MemberEpoch))
 	if answers[other].done {
 		t.Fatal("the first heartbeat with a new epoch is held")
+	}
+}
+
+// The epoch may be a newer one for a while than the member knows; it fetches offsets and commits with the one it knows.
+func TestAHeldMemberThatWasMovedOnFetchesOffsets(t *testing.T) {
+	r := hanging(t)
+	r.topics = topics{"in": 2}
+	ls, calls, answers := r.stable("g", "a", "b")
+	known := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	r.topics = topics{"in": 3, "other": 1} // one of the two gets one more, the other a new epoch
+	r.TopicsChanged(r.now)
+	r.settle()
+	moved := -1
+	for i, id := range []string{"a", "b"} {
+		if answers[i].done && calls[i].Heartbeat.Active == nil || !answers[i].done {
+			moved = i
+			if c := r.committed.Group("g").Member(id).Current; c.MemberEpoch <= known || c.PreviousEpoch != known {
+				t.Fatalf("%+v, knows %d", c, known)
+			}
+		}
+	}
+	if moved < 0 {
+		t.Fatal("both got tasks")
+	}
+	ls[moved].letGo()
+	id := []string{"a", "b"}[moved]
+	for _, epoch := range []int32{known, known - 1} {
+		asked := len(r.ops)
+		c, a := r.send(&offsets.FetchRequest{GroupID: "g", MemberID: &id, MemberEpoch: epoch})
+		if taken := len(r.ops) > asked; taken != (epoch == known) {
+			t.Fatalf("epoch %d: %v %+v", epoch, a.done, c.Response)
+		}
 	}
 }
 

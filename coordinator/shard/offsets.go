@@ -56,7 +56,7 @@ func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
 	}
-	if err := offsets.CheckFetch(m.committed.Group(r.GroupID), r); err != nil {
+	if err := offsets.CheckFetch(m.committed.Group(r.GroupID), r); err != nil && !m.untold(r) {
 		m.reply(c, offsets.FetchFailed(r, err))
 		return
 	}
@@ -69,6 +69,17 @@ func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
 		return
 	}
 	m.host.Fetch(m.startStore(&storeOp{call: c}), r)
+}
+
+// untold says that the request has the epoch that its member was told last: it was moved on while its heartbeat was held,
+// and asked for offsets before it read the answer that tells it so.
+func (m *Machine) untold(r *offsets.FetchRequest) bool {
+	g, soft := m.committed.Group(r.GroupID), m.softOf(r.GroupID)
+	if g == nil || soft == nil || r.MemberID == nil {
+		return false
+	}
+	member, sm := g.Member(*r.MemberID), soft.Members[*r.MemberID]
+	return member != nil && member.Current != nil && sm != nil && sm.Untold && r.MemberEpoch == member.Current.PreviousEpoch
 }
 
 // deleteOffsets lets the store delete what the rules allow, and answers the other topics itself.

@@ -61,6 +61,9 @@ type SoftMember struct {
 	HoldCuts uint8
 	// unheard says that the last answer told an epoch or tasks that no heartbeat has come back with. Failover loses it.
 	unheard bool
+	// Untold says that the member was moved to a newer epoch while its answer was held; its previous epoch is the one that it
+	// knows. Failover loses it.
+	Untold bool
 	// DisconnectDeadline is when the member is removed unless a heartbeat comes before, because the connection of its last
 	// one ended; 0 when it did not. Failover clears it.
 	DisconnectDeadline int64
@@ -256,7 +259,7 @@ func (s *Soft) applyMember(c *SoftChange) {
 		}
 	}
 	if c.arrived != 0 {
-		m.lastBeat, m.unheard, m.DisconnectDeadline = c.arrived, false, 0
+		m.lastBeat, m.unheard, m.Untold, m.DisconnectDeadline = c.arrived, false, false, 0
 	}
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
