@@ -205,6 +205,7 @@ func (r *reader) streams() Streams {
 	d.RackAwareTags = r.list("group.streams.rack.aware.assignment.tags")
 	d.OffsetMetadataMaxBytes = r.int32("offset.metadata.max.bytes")
 	d.AssignorOffload = r.bool("group.streams.assignor.offload.enable")
+	r.checkKafkaOnly()
 	if len(s.Assignors) == 0 {
 		if r.err == nil {
 			setting, _ := lookup("group.streams.assignors")
@@ -214,6 +215,17 @@ func (r *reader) streams() Streams {
 	}
 	d.AssignorName = s.Assignors[0]
 	return s
+}
+
+// checkKafkaOnly refuses values of settings that are known for Kafka's sake and that coordd cannot do anything by.
+func (r *reader) checkKafkaOnly() {
+	if class := r.string("group.streams.topology.description.plugin.class"); class != "" && r.err == nil {
+		r.err = &Error{Setting: "group.streams.topology.description.plugin.class", Value: class, Allowed: "nothing: coordd loads no classes"}
+	}
+	if list := r.list("group.coordinator.rebalance.protocols"); !slices.Contains(list, "streams") && r.err == nil {
+		r.err = &Error{Setting: "group.coordinator.rebalance.protocols", Value: strings.Join(list, ","),
+			Allowed: "a list with streams in it: coordd coordinates nothing else"}
+	}
 }
 
 // peers reads either a YAML list of {id, raft, client} or the text form id=raft/client,…

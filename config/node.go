@@ -71,7 +71,16 @@ func (n *Node) check() error {
 		}
 		return nil
 	}
+	ordered := func(minName string, low int32, maxName string, high int32) error {
+		if low > high {
+			return &Error{Setting: maxName, Value: strconv.Itoa(int(high)), Allowed: fmt.Sprintf("%d or more, by %s", low, minName)}
+		}
+		return nil
+	}
 	relations := []error{
+		ordered("group.streams.min.session.timeout.ms", s.MinSessionTimeoutMs, "group.streams.max.session.timeout.ms", s.MaxSessionTimeoutMs),
+		ordered("group.streams.min.heartbeat.interval.ms", s.MinHeartbeatIntervalMs, "group.streams.max.heartbeat.interval.ms", s.MaxHeartbeatIntervalMs),
+		ordered("group.streams.min.assignment.interval.ms", s.MinAssignmentIntervalMs, "group.streams.max.assignment.interval.ms", s.MaxAssignmentIntervalMs),
 		within("group.streams.session.timeout.ms", d.SessionTimeoutMs, s.MinSessionTimeoutMs, s.MaxSessionTimeoutMs,
 			"group.streams.min.session.timeout.ms", "group.streams.max.session.timeout.ms"),
 		within("group.streams.heartbeat.interval.ms", d.HeartbeatIntervalMs, s.MinHeartbeatIntervalMs, s.MaxHeartbeatIntervalMs,

@@ -55,6 +55,8 @@ var settings = []Setting{
 	{Name: "group.streams.assignors", Help: "Assignors that groups may use; the first is the default.", Default: "sticky", kind: kindList, allowed: []string{"sticky"}},
 	{Name: "group.streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.", Default: "", kind: kindList},
 	{Name: "group.streams.assignor.offload.enable", Help: "Compute the assignments of large groups beside the shard, so that heartbeats of all groups go on.", Default: "true", kind: kindBool},
+	{Name: "group.streams.topology.description.plugin.class", Help: "Kafka's class for descriptions of topologies; must be empty, since coordd loads no classes.", Default: "", kind: kindString},
+	{Name: "group.coordinator.rebalance.protocols", Help: "Protocols of groups, as in Kafka; those other than streams are the cluster's behind.", Default: "classic,consumer,streams", kind: kindList, allowed: []string{"classic", "consumer", "streams", "share"}},
 	{Name: "offsets.retention.minutes", Help: "A group without members is deleted after so long.", Default: "10080", kind: kindInt, min: 1, max: maxInt32},
 	{Name: "offsets.retention.check.interval.ms", Help: "How often groups without members are looked for.", Default: "600000", kind: kindInt, min: 1, max: math.MaxInt64},
 	{Name: "offset.metadata.max.bytes", Help: "Longest metadata of a committed offset.", Default: "4096", kind: kindInt, min: 0, max: maxInt32},
