@@ -226,15 +226,12 @@ func (m *mover) move(shard int) error {
 	return err
 }
 
-// leader waits until a node serves the shard.
+// leader waits until a node serves the shard and all nodes know it: what is asked of a former leader is asked of the new one
+// afterwards, and a repeated request may rightly be answered as such.
 func (m *mover) leader(ctx context.Context, shard int) (int, error) {
 	for {
-		for i, n := range m.cluster.Nodes() {
-			for _, s := range n.Local().Shards {
-				if s.Shard == shard && s.Role == "leader" && s.Serving {
-					return i, nil
-				}
-			}
+		if node, ok := m.agreed(shard); ok {
+			return node, nil
 		}
 		select {
 		case <-ctx.Done():
@@ -242,4 +239,21 @@ func (m *mover) leader(ctx context.Context, shard int) (int, error) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+func (m *mover) agreed(shard int) (leader int, ok bool) {
+	serving := -1
+	named := map[int32]bool{}
+	for i, n := range m.cluster.Nodes() {
+		for _, s := range n.Local().Shards {
+			if s.Shard != shard {
+				continue
+			}
+			named[s.Leader] = true
+			if s.Role == "leader" && s.Serving {
+				serving = i
+			}
+		}
+	}
+	return serving, serving >= 0 && len(named) == 1 && named[int32(serving)]
 }
