@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 
 var (
 	scenarioFlag = flag.String("scenario", "", "only scenarios whose name matches this regular expression")
-	movesFlag    = flag.Bool("moves", true, "also move leaders between steps")
 	answersFlag  = flag.Bool("answers", false, "log the answers to the steps that differ")
 )
 
@@ -74,28 +72,14 @@ func start(t *testing.T) *devcluster.Cluster {
 
 // TestAnswers plays every scenario against three nodes.
 func TestAnswers(t *testing.T) {
-	play(t, start(t), nil, exempt(notOverKfake))
+	play(t, start(t), nil, notOverKfake)
 }
-
-// notMoved are scenarios that say nothing when the leader moves between their steps.
-var notMoved = map[string]string{}
 
 // TestAnswersWhileTheLeaderMoves plays them again, and between any two steps hands the leadership of the scenario's shards to
 // another node.
 func TestAnswersWhileTheLeaderMoves(t *testing.T) {
-	if !*movesFlag {
-		t.Skip("-moves=false")
-	}
 	c := start(t)
-	play(t, c, newMover(c).beforeStep, exempt(notOverKfake, notMoved))
-}
-
-func exempt(lists ...map[string]string) map[string]string {
-	all := map[string]string{}
-	for _, l := range lists {
-		maps.Copy(all, l)
-	}
-	return all
+	play(t, c, newMover(c).beforeStep, notOverKfake)
 }
 
 func play(t *testing.T, c *devcluster.Cluster, beforeStep func(*Scenario, int) (func(), error), exempt map[string]string) {
