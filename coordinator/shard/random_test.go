@@ -16,7 +16,8 @@ import (
 // TestEveryCallIsAnsweredOnce lets everything happen in any order, then lets the world answer all that it was asked.
 func TestEveryCallIsAnsweredOnce(t *testing.T) {
 	for seed := range uint64(1000) {
-		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1, log: fsm.NewState(), epochs: map[string]int32{}, deleted: map[string]bool{}}
+		w := &anyOrder{rig: newRig(t), random: rand.New(rand.NewPCG(seed, 7)), term: 1, log: fsm.NewState(), epochs: map[string]int32{}, deleted: map[string]bool{}, lines: map[string]*line{}}
+		w.settings.HeartbeatHoldMs = -int32(seed % 2)
 		if seed%2 == 1 { // targets of more than one member are computed beside the shard
 			w.settings.AssignorOffload, w.options.OffloadFrom, w.options.TargetChunk = true, 8, 1
 			w.options.MaxBatchDecisions = 3
@@ -33,6 +34,19 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 			w.checkGroups(t, seed)
 		}
 		w.comeToRest()
+		w.checkHeld(t, seed)
+		for range 5 { // members are held, and one thing happens
+			w.acknowledge()
+			w.acknowledge()
+			w.step()
+			w.Flush()
+			w.comeToRest()
+			w.checkHeld(t, seed)
+		}
+		for _, l := range w.connections {
+			l.letGo()
+		}
+		w.settleAll()
 		if w.finish(t, seed); t.Failed() {
 			return
 		}
@@ -49,6 +63,9 @@ type anyOrder struct {
 	digest  uint64           // of the state that was checked last
 	epochs  map[string]int32 // the highest that was committed of each group
 	deleted map[string]bool  // groups whose deletion was proposed
+	lines   map[string]*line // connections by group and member
+	// connections are all that there were.
+	connections []*line
 	// what the host was asked for and has not answered
 	askedForeign, askedClaims, askedReleases, askedOps, askedDrops, askedJobs int
 }
@@ -62,7 +79,7 @@ func (w *anyOrder) step() {
 		epoch = g.Member(member).Current.MemberEpoch
 	}
 	w.proofAt = w.now
-	switch w.random.IntN(19) {
+	switch w.random.IntN(20) {
 	case 0, 1:
 		h := join(group, member)
 		if w.random.IntN(2) == 0 {
@@ -118,6 +135,8 @@ func (w *anyOrder) step() {
 		w.submit(&VacateRequest{GroupID: group})
 	case 16:
 		w.submit(&DescribeRequest{GroupID: group})
+	case 17:
+		w.hangUp(group + member)
 	default:
 		w.world(w.random.IntN(4) > 0)
 	}
@@ -129,6 +148,8 @@ func (w *anyOrder) change() {
 	case 0:
 		w.topics["in"] = int32(1 + w.random.IntN(4))
 		w.changes++
+		w.TopicsChanged(w.now)
+		return
 	case 1:
 		w.settings.NumStandbyReplicas = int32(w.random.IntN(2))
 	case 2:
@@ -136,18 +157,75 @@ func (w *anyOrder) change() {
 	case 3:
 		w.settings.InitialRebalanceDelayMs = int32(3000 * w.random.IntN(2))
 	}
+	w.SettingsChanged(w.now, "")
 }
 
 func (w *anyOrder) submit(request any) {
+	c := w.call(request)
+	h, heartbeat := request.(*streams.HeartbeatRequest)
+	if heartbeat && w.random.IntN(8) > 0 {
+		l := w.lines[h.GroupID+h.MemberID]
+		if l == nil {
+			l = w.line()
+			w.lines[h.GroupID+h.MemberID] = l
+			w.connections = append(w.connections, l)
+		}
+		l.letGo()
+		l.n++
+		c.Hold, c.HoldNumber = l.holder, l.n
+	}
+	w.Submit(w.now, c)
+	if heartbeat && w.random.IntN(10) == 0 { // the same once more, over another connection
+		again := *h
+		w.Submit(w.now, w.call(&again))
+	}
+}
+
+func (w *anyOrder) call(request any) *Call {
 	a := &watched{w: w}
 	c := &Call{Client: client, Request: request, Done: a}
 	w.calls, w.answers = append(w.calls, c), append(w.answers, &a.answer)
-	w.Submit(w.now, c)
-	if w.random.IntN(10) == 0 { // the same once more, over another connection
-		again := &watched{w: w}
-		c := &Call{Client: client, Request: request, Done: again}
-		w.calls, w.answers = append(w.calls, c), append(w.answers, &again.answer)
-		w.Submit(w.now, c)
+	return c
+}
+
+// hangUp ends a connection.
+func (w *anyOrder) hangUp(member string) {
+	if l := w.lines[member]; l != nil {
+		delete(w.lines, member)
+		w.Gone(w.now, l.holder, w.random.IntN(2) == 0)
+	}
+}
+
+// acknowledge has every member acknowledge what it was told, over its connection, so that its answer is held where that
+// may be.
+func (w *anyOrder) acknowledge() {
+	for g := range w.committed.Groups() {
+		for m := range g.Members() {
+			if m.Current.MemberEpoch <= 0 || w.lines[g.ID+m.ID] == nil {
+				continue
+			}
+			r := report(g.ID, m.ID, m.Current.MemberEpoch, nil)
+			r.InstanceID = m.Meta.InstanceID
+			a := &m.Current.Assigned
+			r.Active, r.Standby, r.Warmup = a.Active.WithoutEpochs().NonNil(), a.Standby.NonNil(), a.Warmup.NonNil()
+			if e := w.groups[g.ID]; e != nil {
+				r.EndpointEpoch = e.soft.EndpointEpoch
+			}
+			w.submit(r)
+			w.settleAll()
+		}
+	}
+}
+
+// checkHeld: who is held is not to be told anything.
+func (w *anyOrder) checkHeld(t *testing.T, seed uint64) {
+	for id, e := range w.groups {
+		for member, h := range e.held {
+			d := w.heldDecision(h)
+			if d.Reply.Err != nil || len(d.Records) > 0 || d.Holding.News || d.Holding.Expects {
+				t.Errorf("seed %d: %s of %s is held, but there is news: %+v, %d records, %+v", seed, member, id, d.Holding, len(d.Records), d.Reply)
+			}
+		}
 	}
 }
 
@@ -282,9 +360,9 @@ func (w *anyOrder) checkCommits(t *testing.T, seed uint64) {
 
 // comeToRest lets the world answer well until nothing is left to do but to wait for members.
 func (w *anyOrder) comeToRest() {
-	for range 200 {
+	for range 80 { // less than a hold
 		w.settleAll()
-		w.now += 20
+		w.now += 50
 		w.timers.wakeAt = w.now
 		w.Tick(w.now)
 	}
