@@ -143,6 +143,7 @@ func adminActive(t *testing.T, b *both) {
 
 // adminEmpty are changes to groups without members.
 func adminEmpty(t *testing.T, b *both) {
+	toldCounts(t, b)
 	b.changes(t, "CommitOffsets to an empty group", func(a asked) any { return committed(a, "plain", 0, 7) })
 	b.reads(t, "FetchOffsets after it", func(a asked) any {
 		offsets, err := a.admin.FetchOffsets(a.ctx, "plain")
@@ -152,6 +153,23 @@ func adminEmpty(t *testing.T, b *both) {
 	})
 	b.changes(t, "DeleteOffsets of an empty group", func(a asked) any { return deleted(a, "plain") })
 	b.changes(t, "DeleteOffsets of no group", func(a asked) any { return deleted(a, "nobody") })
+}
+
+// toldCounts waits until coordd tells no partition count of a changelog topic that was deleted. Kafka goes on to tell what it
+// knew when the last member sent a heartbeat.
+func toldCounts(t *testing.T, b *both) {
+	t.Helper()
+	ctx := within(t, sameWithin)
+	for {
+		groups, _ := described(b.coordd.bootstrap, 1).([]kmsg.StreamsGroupDescribeResponseGroup)
+		if len(groups) > 0 && groups[0].Topology != nil && groups[0].Topology.Subtopologies[1].StateChangelogTopics[0].NumPartitions == 0 {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the changelog topic is deleted, coordd still tells %+v", groups)
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
 }
 
 func listed(groups kadm.ListedGroups, err error) any {

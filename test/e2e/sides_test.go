@@ -31,10 +31,10 @@ type side struct {
 	admin     *kadm.Client
 }
 
-// both are the two sides, with the tools that are run against them.
+// both are the two sides, and the tools that are run against them.
 type both struct {
 	kafka, coordd *side
-	tools         *rig.Tools
+	tools         *rig.Tools // nil unless started
 	dir           string
 }
 
@@ -44,6 +44,7 @@ var scripted = map[string]any{
 	"group.streams.assignment.interval.ms":     0,
 	"group.streams.min.heartbeat.interval.ms":  500,
 	"group.streams.heartbeat.interval.ms":      1000,
+	"group.streams.num.warmup.replicas":        1,
 }
 
 func startBoth(t *testing.T, settings map[string]any, ours map[string]any) *both {
@@ -96,10 +97,6 @@ func startBoth(t *testing.T, settings map[string]any, ours map[string]any) *both
 	}
 	b.kafka = newSide(t, "kafka", first.Bootstrap())
 	b.coordd = newSide(t, "coordd", cluster.Bootstrap())
-	if b.tools, err = rig.StartTools(java, b.dir); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(b.tools.Kill)
 	return b
 }
 
@@ -237,12 +234,14 @@ type command struct {
 	unordered bool // its lines come in any order
 	// differs, when set, is why coordd prints something else, which then is what it prints.
 	differs string
-	want    string // with differs: a part of coordd's standard output
+	want    string // with differs: a part of what coordd prints
+	more    bool   // coordd's messages go on where Kafka's end
 }
 
 var (
 	spaces  = regexp.MustCompile(`[ \t]+`)
 	address = regexp.MustCompile(`127\.0\.0\.1:\d+ \(\d+\)`)
+	servers = regexp.MustCompile(`127\.0\.0\.1:\d+(,127\.0\.0\.1:\d+)*`)
 	topicID = regexp.MustCompile(`TopicId: \S+`)
 	frames  = regexp.MustCompile(`(?m)^\s+(at|\.\.\.) .*\n`)
 )
@@ -254,6 +253,7 @@ func normal(out rig.ToolOutput, unordered bool) rig.ToolOutput {
 		*s = frames.ReplaceAllString(*s, "")
 		*s = spaces.ReplaceAllString(*s, " ")
 		*s = address.ReplaceAllString(*s, "HOST:PORT (ID)")
+		*s = servers.ReplaceAllString(*s, "SERVERS")
 		*s = topicID.ReplaceAllString(*s, "TopicId: ID")
 		lines := strings.Split(*s, "\n")
 		for i := range lines {
@@ -277,6 +277,9 @@ func (b *both) compare(t *testing.T, commands ...command) {
 		end := time.Now().Add(sameWithin)
 		for {
 			kafka, coordd := b.run(t, b.kafka, c), b.run(t, b.coordd, c)
+			if c.more && saysMore(kafka.Stderr, coordd.Stderr) {
+				coordd.Stderr = kafka.Stderr
+			}
 			diff := cmp.Diff(kafka, coordd)
 			if c.differs != "" && diff != "" && strings.Contains(coordd.Stdout+coordd.Stderr, c.want) {
 				t.Logf("kafka-%s: %s", c.line, c.differs)
@@ -293,6 +296,20 @@ func (b *both) compare(t *testing.T, commands ...command) {
 			pause(t.Context(), 300*time.Millisecond)
 		}
 	}
+}
+
+// saysMore says whether each line repeats Kafka's, and some line then goes on, with the refused value for instance.
+func saysMore(kafka, coordd string) bool {
+	theirs, ours := strings.Split(kafka, "\n"), strings.Split(coordd, "\n")
+	if len(theirs) != len(ours) || kafka == coordd {
+		return false
+	}
+	for i := range ours {
+		if !strings.HasPrefix(ours[i], strings.TrimSuffix(theirs[i], ".")) {
+			return false
+		}
+	}
+	return true
 }
 
 func pretty(v any) string {

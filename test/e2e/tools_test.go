@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -37,7 +39,12 @@ func with(joining, more func(*kmsg.StreamsGroupHeartbeatRequest)) func(*kmsg.Str
 // TestTools compares what Kafka's own tools print and how they end, and what an admin client of Go is told, with coordd and with Kafka as the coordinator, over groups
 // with the same members.
 func TestTools(t *testing.T) {
-	b := startBoth(t, scripted, nil)
+	b := startBoth(t, scripted, map[string]any{"group.streams.heartbeat.hold.ms": 0})
+	var err error
+	if b.tools, err = rig.StartTools(java, b.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.tools.Kill)
 	t.Run("before", func(t *testing.T) { toolsBefore(t, b) })
 	b.each(func(s *side) {
 		s.fill(t, 4, map[string]int32{"orders": 3, "clicks": 2, "other": 1})
@@ -71,9 +78,16 @@ func TestTools(t *testing.T) {
 	t.Run("kadm", func(t *testing.T) { adminReads(t, b) })
 	t.Run("active", func(t *testing.T) { toolsActive(t, b) })
 	t.Run("kadm active", func(t *testing.T) { adminActive(t, b) })
-	b.each(func(s *side) { s.leave(t, "count"); s.leave(t, "plain") })
+	t.Run("configs", func(t *testing.T) { toolsConfigs(t, b) })
+	t.Run("kadm configs", func(t *testing.T) { adminConfigs(t, b) })
+	b.each(func(s *side) {
+		s.settle(t, "count") // the settings moved its tasks
+		s.leave(t, "count")
+		s.leave(t, "plain")
+	})
+	t.Run("kadm of empty groups", func(t *testing.T) { adminReads(t, b) })
 	t.Run("empty", func(t *testing.T) { toolsEmpty(t, b) })
-	t.Run("kadm empty", func(t *testing.T) { adminReads(t, b); adminEmpty(t, b) })
+	t.Run("kadm empty", func(t *testing.T) { adminEmpty(t, b) })
 	t.Run("delete", func(t *testing.T) { toolsDelete(t, b) })
 }
 
@@ -176,6 +190,11 @@ func toolsActive(t *testing.T, b *both) {
 // toolsEmpty: the offsets of a group without members.
 func toolsEmpty(t *testing.T, b *both) {
 	reset := "streams-groups --reset-offsets --group count "
+	plan := filepath.Join(b.dir, "plan.csv")
+	csv := b.run(t, b.kafka, command{line: reset + "--to-offset 3 --dry-run --export --input-topic orders"}).Stdout
+	if err := os.WriteFile(plan, []byte(csv), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	b.compare(t,
 		command{line: "streams-groups --list --state Empty", unordered: true},
 		command{line: "streams-groups --describe --group count", unordered: true},
@@ -191,6 +210,7 @@ func toolsEmpty(t *testing.T, b *both) {
 		command{line: reset + "--to-datetime 2026-09-21T14:13:25.000 --dry-run --input-topic orders", unordered: true},
 		command{line: reset + "--by-duration PT1M --dry-run --input-topic orders", unordered: true},
 		command{line: reset + "--to-offset 1 --dry-run --export --input-topic orders"},
+		command{line: reset + "--from-file " + plan + " --dry-run", unordered: true},
 		command{line: reset + "--to-earliest --dry-run --input-topic clicks", unordered: true},
 		command{line: reset + "--to-earliest --dry-run --input-topic nowhere", unordered: true},
 		command{line: reset + "--to-earliest --input-topic orders", unordered: true},

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +29,7 @@ type AppConfig struct {
 	Protocol  string // streams (default) or classic
 	Threads   int
 	Conf      map[string]string
+	Trace     bool // log every request, for [App.Heartbeats]
 }
 
 // Event is one line of an instance.
@@ -79,8 +82,12 @@ func StartApp(c AppConfig) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	var env []string
+	if c.Trace {
+		env = append(env, "NETWORK_LOG_LEVEL=DEBUG")
+	}
 	a.Proc, err = start(command{
-		name: c.Name, log: filepath.Join(dir, "app.log"), argv: c.Java.argv("256m", false, app.Main, args...),
+		name: c.Name, env: env, log: filepath.Join(dir, "app.log"), argv: c.Java.argv("256m", false, app.Main, args...),
 		lines: func(line []byte) {
 			_, _ = fmt.Fprintf(out, "%s\n", line)
 			a.line(line)
@@ -120,6 +127,54 @@ func (a *App) Mark() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.events)
+}
+
+// Heartbeat is a StreamsGroupHeartbeat that an instance sent.
+type Heartbeat struct {
+	Sent  time.Time
+	Epoch int32 // of the member: 0 joins, -1 and -2 leave
+}
+
+var (
+	heartbeatLine = regexp.MustCompile(`(?m)^(\S+) DEBUG .*Sending STREAMS_GROUP_HEARTBEAT request .*?memberEpoch=(-?\d+)`)
+	grantLine     = regexp.MustCompile(`(?m)^(\S+) DEBUG .*Received STREAMS_GROUP_HEARTBEAT response .*activeTasks=\[TaskIds`)
+)
+
+// Heartbeats reads from the log what an instance with Trace has sent.
+func (a *App) Heartbeats() (sent []Heartbeat, err error) {
+	err = a.logged(heartbeatLine, func(at time.Time, m [][]byte) error {
+		epoch, err := strconv.ParseInt(string(m[2]), 10, 32)
+		sent = append(sent, Heartbeat{at, int32(epoch)})
+		return err
+	})
+	return sent, err
+}
+
+// Granted reads from the log when an instance with Trace got its answers that name active tasks.
+func (a *App) Granted() (answers []time.Time, err error) {
+	err = a.logged(grantLine, func(at time.Time, _ [][]byte) error {
+		answers = append(answers, at)
+		return nil
+	})
+	return answers, err
+}
+
+// logged calls f for each line of the log that fits, whose first group is its time.
+func (a *App) logged(line *regexp.Regexp, f func(at time.Time, match [][]byte) error) error {
+	log, err := os.ReadFile(a.Log)
+	if err != nil {
+		return err
+	}
+	for _, m := range line.FindAllSubmatch(log, -1) {
+		at, err := time.ParseInLocation("2006-01-02T15:04:05.000", string(m[1]), time.Local)
+		if err == nil {
+			err = f(at, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AppState is what the events of an instance add up to.
