@@ -39,7 +39,8 @@ type GroupSetting struct {
 	Broker string
 	// Help is one sentence for people.
 	Help string
-	// Internal settings are listed only for groups that set them, as Kafka does with settings of unfinished features.
+	// Internal settings are listed only where the group or the node sets them, as Kafka does with settings of unfinished
+	// features.
 	Internal bool
 
 	// One of these is the setting's place in the effective settings, and gives it its type.
@@ -76,7 +77,7 @@ var groupSettings = []GroupSetting{
 		limits: func(s *Streams) (int64, int64) {
 			return int64(s.MinAssignmentIntervalMs), int64(s.MaxAssignmentIntervalMs)
 		}},
-	{Name: "streams.assignor.offload.enable", Help: "Whether a large assignment is computed beside the group's other work.",
+	{Name: "streams.assignor.offload.enable", Help: "Whether a large assignment is computed beside the group's other work.", Internal: true,
 		flag: func(g *coordinator.GroupSettings) *bool { return &g.AssignorOffload }},
 	{Name: "streams.task.offset.interval.ms", Help: "How often members report positions of their tasks.", Internal: true, least: 1,
 		int:    func(g *coordinator.GroupSettings) *int32 { return &g.TaskOffsetIntervalMs },

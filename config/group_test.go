@@ -157,7 +157,7 @@ func TestEffective(t *testing.T) {
 
 // The names, sources and synonyms are those that Kafka 4.4 tells of the same settings.
 func TestDescribe(t *testing.T) {
-	s := node(t, "group.streams.assignment.interval.ms=0")
+	s := node(t, "group.streams.assignment.interval.ms=0", "group.streams.assignor.offload.enable=false")
 	entries := s.Describe(GroupConfig{"streams.num.standby.replicas": "2", "streams.acceptable.recovery.lag": "3"})
 	got := map[string][]GroupValue{}
 	types := map[string]GroupType{}
@@ -172,11 +172,12 @@ func TestDescribe(t *testing.T) {
 		"streams.session.timeout.ms":         builtin("group.streams.session.timeout.ms", "45000"),
 		"streams.heartbeat.interval.ms":      builtin("group.streams.heartbeat.interval.ms", "5000"),
 		"streams.initial.rebalance.delay.ms": builtin("group.streams.initial.rebalance.delay.ms", "3000"),
-		"streams.assignor.offload.enable":    builtin("group.streams.assignor.offload.enable", "true"),
 		"streams.rack.aware.assignment.tags": builtin("group.streams.rack.aware.assignment.tags", ""),
 		"streams.assignor.name":              builtin("group.streams.assignors", "sticky"),
 		"streams.assignment.interval.ms": {
 			{"group.streams.assignment.interval.ms", "0", SourceNode}, {"group.streams.assignment.interval.ms", "1000", SourceDefault}},
+		"streams.assignor.offload.enable": {
+			{"group.streams.assignor.offload.enable", "false", SourceNode}, {"group.streams.assignor.offload.enable", "true", SourceDefault}},
 		"streams.num.standby.replicas": {
 			{"streams.num.standby.replicas", "2", SourceGroup}, {"group.streams.num.standby.replicas", "0", SourceDefault}},
 		"streams.acceptable.recovery.lag": {

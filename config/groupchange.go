@@ -191,25 +191,25 @@ type GroupEntry struct {
 	Sources []GroupValue
 }
 
-// Describe lists the settings of a group: all but the internal ones that it does not set.
+// Describe lists the settings of a group: all but the internal ones that neither it nor the node sets.
 func (s *Streams) Describe(config GroupConfig) []GroupEntry {
 	entries := make([]GroupEntry, 0, len(groupSettings))
 	for i := range groupSettings {
 		g := &groupSettings[i]
 		own, set := config[g.Name]
-		if g.Internal && !set {
-			continue
-		}
 		e := GroupEntry{Name: g.Name, Help: g.Help, Type: g.Type(), Value: g.format(&s.Defaults)}
 		node := e.Value
 		if g.Type() == GroupString {
 			node = strings.Join(s.Assignors, ",")
 		}
+		builtin, known := lookup(g.broker())
+		if g.Internal && !set && known && node == builtin.Default {
+			continue
+		}
 		if set {
 			e.Value = own
 			e.Sources = append(e.Sources, GroupValue{g.Name, own, SourceGroup})
 		}
-		builtin, known := lookup(g.broker())
 		if !known || node != builtin.Default {
 			e.Sources = append(e.Sources, GroupValue{g.broker(), node, SourceNode})
 		}
