@@ -101,7 +101,7 @@ func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16,
 		return 0, nil, 0, err
 	}
 	for _, r := range theirs {
-		if r.code != 0 && !(numOther == 0 && unsupported(r.code)) {
+		if r.code != 0 && (numOther != 0 || !unsupported(r.code)) {
 			return r.code, r.message, throttle, nil
 		}
 	}

@@ -21,10 +21,11 @@ import (
 //	content as shard.Machine.HandOver makes it
 //
 // and is answered with one byte when the content was taken.
+const kindHandover byte = 'T'
+
 const (
-	kindHandover   byte = 'T'
-	handoverHeader      = 16
-	handoverTaken       = 1
+	handoverHeader = 16
+	handoverTaken  = 1
 	// handoverPatience bounds the reading of a hand-over, and handoverAge for how long one counts.
 	handoverPatience = 2 * time.Second
 	handoverAge      = 10 * time.Second

@@ -146,8 +146,8 @@ func TestHandoverIsBounded(t *testing.T) {
 	if err := r.Inherit(r.now, content); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Machine.inherited) != 3 {
-		t.Fatalf("%d groups", len(r.Machine.inherited))
+	if len(r.inherited) != 3 {
+		t.Fatalf("%d groups", len(r.inherited))
 	}
 	r.Elected(r.now, 2, state)
 	if a := r.groups["g0"].soft.Members["a"]; len(a.TaskOffsets) != 400_000 {

@@ -29,12 +29,12 @@ func main() {
 }
 
 // run tries every mutation and fails if a test does not notice one.
-func run(only string) error {
+func run(only string) (err error) {
 	dir, err := os.MkdirTemp("", "coordd-mutate-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := copyModule(dir); err != nil {
 		return err
 	}
