@@ -54,7 +54,10 @@ func viewOf(g *fsm.Group, soft *streams.Soft) view {
 		v.validated = g.Metadata.ValidatedTopologyEpoch
 	}
 	v.shutdown = g.Marks != nil && g.Marks.ShutdownBy != ""
-	v.endpoints, v.delay = soft.EndpointEpoch, soft.InitialDelayUntil
+	v.delay = soft.InitialDelayUntil
+	if v.stable { // until then nobody is told of endpoints
+		v.endpoints = soft.EndpointEpoch
+	}
 	return v
 }
 
@@ -297,8 +300,11 @@ func (m *Machine) softSeen(e *group) {
 		return
 	}
 	s := e.soft
-	if s.EndpointEpoch != e.seen.endpoints || s.InitialDelayUntil != e.seen.delay {
-		e.seen.endpoints, e.seen.delay = s.EndpointEpoch, s.InitialDelayUntil
+	if e.seen.stable && s.EndpointEpoch != e.seen.endpoints || s.InitialDelayUntil != e.seen.delay {
+		e.seen.delay = s.InitialDelayUntil
+		if e.seen.stable {
+			e.seen.endpoints = s.EndpointEpoch
+		}
 		m.lookAll(e)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -372,6 +373,49 @@ func TestTheShutdownReachesEverybodyAtOnce(t *testing.T) {
 			t.Fatalf("%d: %v %v", i, answers[i].done, calls[i].Heartbeat.Status)
 		}
 	}
+}
+
+// Endpoints ask for no acknowledgement: while a group is rebalanced they would cost its members the heartbeats by which
+// they are told their tasks.
+func TestEndpointsAreToldWhenTheGroupIsStable(t *testing.T) {
+	r := hanging(t)
+	ls, calls, answers := r.stable("g", "a", "b")
+	c := r.line()
+	h := join("g", "c")
+	h.UserEndpoint = &record.Endpoint{Host: "c", Port: 1}
+	cc, _ := c.send(h)
+	r.settle()
+	cc, ac := c.send(report("g", "c", cc.Heartbeat.MemberEpoch, cc.Heartbeat.Active))
+	r.settle()
+	told := 0
+	for i := range calls {
+		if !answers[i].done {
+			continue
+		}
+		if calls[i].Heartbeat.Active == nil {
+			t.Fatalf("told nothing but endpoints during the rebalance: %+v", calls[i].Heartbeat)
+		}
+		told++
+		calls[i], answers[i] = ls[i].send(endpointsOf(calls[i], report("g", calls[i].Heartbeat.MemberID, calls[i].Heartbeat.MemberEpoch, calls[i].Heartbeat.Active)))
+	}
+	if told == 0 {
+		t.Fatal("nobody was told to give tasks up")
+	}
+	r.settle()
+	if !ac.done || cc.Heartbeat.Active.Len() == 0 {
+		t.Fatal("c is given its tasks")
+	}
+	for i := range calls {
+		if !answers[i].done || len(calls[i].Heartbeat.Endpoints) != 1 || len(calls[i].Heartbeat.Endpoints[0].Active) != 1 {
+			t.Fatalf("%d: %v %+v", i, answers[i].done, calls[i].Heartbeat)
+		}
+	}
+}
+
+// endpointsOf makes a request with the endpoint epoch that an answer told.
+func endpointsOf(c *Call, h *streams.HeartbeatRequest) *streams.HeartbeatRequest {
+	h.EndpointEpoch = c.Heartbeat.EndpointEpoch
+	return h
 }
 
 func TestASettingReachesEverybodyAtOnce(t *testing.T) {
