@@ -37,6 +37,7 @@ type cluster struct {
 	net      *vnet.Network
 	up       *upstream
 	observer *observer
+	set      []string // settings beside the usual ones
 	links    []*link
 	stop     context.CancelFunc
 
@@ -48,10 +49,10 @@ type cluster struct {
 func nodeHost(i int) string   { return fmt.Sprintf("n%d", i) }
 func clientHost(i int) string { return fmt.Sprintf("c%d", i) }
 
-func startCluster(t testing.TB, dir string, o *observer, seed uint64) *cluster {
+func startCluster(t testing.TB, dir string, o *observer, seed uint64, set ...string) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &cluster{
-		t: t, dir: dir, net: vnet.New(), up: newUpstream(ctx, o, seed), observer: o, stop: stop,
+		t: t, dir: dir, net: vnet.New(), up: newUpstream(ctx, o, seed), observer: o, stop: stop, set: set,
 		nodes: make([]*server.Node, nodes),
 	}
 	c.net.SetLatency(200 * time.Microsecond)
@@ -76,7 +77,7 @@ func (c *cluster) settings(i int) []string {
 	for k := range nodes {
 		peers = append(peers, fmt.Sprintf("%d=%s:7000/%s:9092", k, nodeHost(k), nodeHost(k)))
 	}
-	return []string{
+	return append([]string{
 		fmt.Sprintf("node.id=%d", i),
 		"data.dir=" + filepath.Join(c.dir, nodeHost(i)),
 		"raft.listen=" + nodeHost(i) + ":7000",
@@ -92,7 +93,7 @@ func (c *cluster) settings(i int) []string {
 		"group.streams.initial.rebalance.delay.ms=500",
 		"group.streams.assignment.interval.ms=300",
 		"group.streams.num.standby.replicas=1",
-	}
+	}, c.set...)
 }
 
 // start starts a node from its data folder.

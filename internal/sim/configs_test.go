@@ -24,7 +24,7 @@ func TestSettingsOfGroupsSurviveTheirLeaders(t *testing.T) {
 		defer c.shutdown()
 		awaitNodes(t, c)
 		r := rand.New(rand.NewPCG(1, 2))
-		a := &configAdmin{t: t, cluster: c, rand: r}
+		a := newConfigAdmin(t, c)
 		var acknowledged [configGroups]int
 		kills := 0
 		for n := range 200 {
@@ -75,6 +75,10 @@ type configAdmin struct {
 	t       *testing.T
 	cluster *cluster
 	rand    *rand.Rand
+}
+
+func newConfigAdmin(t *testing.T, c *cluster) *configAdmin {
+	return &configAdmin{t: t, cluster: c, rand: rand.New(rand.NewPCG(1, 3))}
 }
 
 func configGroup(g int) string { return fmt.Sprintf("configured-%d", g) }
