@@ -216,7 +216,21 @@ func TestAlterProperties(t *testing.T) {
 	}
 	names = append(names, "streams.nope", "")
 	values := rapid.OneOf(rapid.SampledFrom([]string{"", "0", "1", "2", "6000", "50000", "true", "sticky", "a,b", "a, a", "-1"}), rapid.String())
-	rapid.Check(t, func(t *rapid.T) {
+	rapid.Check(t, alterAtRandom(s, names, values))
+}
+
+// FuzzAlter looks for texts that break the same.
+func FuzzAlter(f *testing.F) {
+	s := node(f, wideLimits...)
+	var names []string
+	for _, g := range GroupSettings() {
+		names = append(names, g.Name)
+	}
+	f.Fuzz(rapid.MakeFuzz(alterAtRandom(s, names, rapid.String())))
+}
+
+func alterAtRandom(s *Streams, names []string, values *rapid.Generator[string]) func(*rapid.T) {
+	return func(t *rapid.T) {
 		config := GroupConfig{}
 		for range rapid.IntRange(1, 5).Draw(t, "requests") {
 			a := &GroupAlteration{Group: "g", Replace: rapid.Bool().Draw(t, "replace")}
@@ -253,5 +267,5 @@ func TestAlterProperties(t *testing.T) {
 				t.Fatal(diff)
 			}
 		}
-	})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coordd/coordd/config"
@@ -23,6 +24,7 @@ type groupConfigs struct {
 
 	altering sync.Mutex // held from reading what is stored until the change is committed
 
+	some      atomic.Bool // whether any group has settings of its own, so that else nobody waits for mu
 	mu        sync.RWMutex
 	state     fsm.State
 	effective map[string]*coordinator.GroupSettings // of groups with settings of their own
@@ -39,6 +41,9 @@ func newGroupConfigs(n *Node) *groupConfigs {
 // of are the effective settings of a group. The pointer stays the same until they change. It allocates nothing and does
 // not keep the id.
 func (c *groupConfigs) of(group string) *coordinator.GroupSettings {
+	if !c.some.Load() {
+		return &c.node.config.Streams.Defaults
+	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if s := c.effective[group]; s != nil {
@@ -57,6 +62,7 @@ func (c *groupConfigs) update() {
 	var changed []string
 	if !state.SameGroupConfigs(before) {
 		changed = c.takeOver(before, state)
+		c.some.Store(len(c.effective) > 0)
 	}
 	c.mu.Unlock()
 	for _, group := range changed {
