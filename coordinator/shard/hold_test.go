@@ -249,6 +249,38 @@ func TestAHeldMemberThatLosesItsConnectionIsNotFenced(t *testing.T) {
 	}
 }
 
+// Moved on twice without being told, and then told over a connection that breaks: it knows the epoch of before all that.
+func TestAMemberThatWasMovedOnTwiceIsNotFenced(t *testing.T) {
+	r := hanging(t)
+	ls, calls, answers := r.stable("g", "a", "b")
+	known := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	r.line().send(join("g", "c")) // one of the two has to give a task up, and does not say that it has
+	r.settle()
+	moved := 0
+	if answers[0].done {
+		moved = 1
+	}
+	if answers[moved].done || !answers[1-moved].done {
+		t.Fatal("one of the two is told to give a task up, the other stays held")
+	}
+	id := []string{"a", "b"}[moved]
+	owned := r.committed.Group("g").Member(id).Current.Assigned.Active
+	if c := r.committed.Group("g").Member(id).Current; c.MemberEpoch != known+1 || c.PreviousEpoch != known {
+		t.Fatalf("%+v", c)
+	}
+	r.line().send(join("g", "d")) // now the other one has to, too
+	r.settle()
+	if !answers[moved].done || calls[moved].Heartbeat.Active.Len() != 1 {
+		t.Fatalf("%v %+v", answers[moved].done, calls[moved].Heartbeat)
+	}
+	r.Gone(r.now, ls[moved].holder, true) // the answer is lost
+	c, a := r.line().send(report("g", id, known, owned))
+	r.settle()
+	if !a.done || c.Heartbeat.Err != nil || c.Heartbeat.Active.Len() != 1 {
+		t.Fatalf("%v %+v %v", a.done, c.Heartbeat, c.Heartbeat.Err)
+	}
+}
+
 func TestALeaversTasksGoOnAtOnce(t *testing.T) {
 	r := hanging(t)
 	ls, calls, answers := r.stable("g", "a", "b")
