@@ -91,7 +91,7 @@ func (f fakeConfigs) List(done func([]string, *coordinator.Error)) {
 }
 
 // newConfigWorld has settings of groups, which node 2 leads; node 1 leads the groups.
-func newConfigWorld(t *testing.T, nodes int) (*world, *configStore) {
+func newConfigWorld(t testing.TB, nodes int) (*world, *configStore) {
 	t.Helper()
 	n, _, err := config.Load(config.Sources{Set: []string{"data.dir=/x", "upstream.bootstrap.servers=127.0.0.1:1"}})
 	if err != nil {

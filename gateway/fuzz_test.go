@@ -90,6 +90,15 @@ func FuzzHop(f *testing.F) {
 		f.Add(appendHopRequest([]byte{hopVersion}, &hopRequest{id: 1, client: client, payload: frame}))
 	}
 	f.Add(appendHopRequest([]byte{hopVersion}, &hopRequest{id: 1, kind: hopHolds, client: client, payload: []byte("g")}))
+	for _, r := range []hopRequest{
+		{id: 2, kind: hopVacate, client: client, payload: []byte("g")},
+		{id: 3, kind: hopBeat, client: client, payload: append(appendHold(nil, 7, 1), seedFrames()[0]...)},
+		{id: 4, kind: hopLetGo, client: client, payload: appendHold(nil, 7, 1)},
+		{id: 5, kind: hopGone, client: client, payload: appendHold(nil, 7, 1)},
+		{id: 6, kind: hopAwait, client: client, payload: make([]byte, 8)},
+	} {
+		f.Add(appendHopRequest([]byte{hopVersion}, &r))
+	}
 	f.Add(appendHopAnswer(nil, 1, 16, nil))
 	f.Add([]byte{hopVersion, 0xff, 0xff, 0xff, 0xff, 0, 0})
 	w := newWorld(f, worldConfig{nodes: 1, config: withoutUpstream})
