@@ -15,7 +15,7 @@ func javaHash(s string) (h int32) {
 	return h
 }
 
-// cmdBig has one big group form while others of the same shard go on with their heartbeats.
+// cmdBig has one big group form while others of the same shard are asked about.
 func cmdBig(args []string) {
 	f := flag.NewFlagSet("big", flag.ExitOnError)
 	boot := f.String("bootstrap", "127.0.0.1:21000", "system under test")
@@ -25,7 +25,7 @@ func cmdBig(args []string) {
 	T := f.Int("tasks", 10000, "tasks of the group")
 	W := f.Int("watched", 8, "other groups of the same shard, one member each")
 	shards := f.Int("shards", 8, "shards, by which the other groups are named")
-	pause := f.Duration("pause", 10*time.Millisecond, "between two heartbeats of another group")
+	pause := f.Duration("pause", 10*time.Millisecond, "between two questions about another group")
 	every := f.Duration("hb-interval", 0, "heartbeat interval of the big group's idle members (0: as the answers tell)")
 	wait := f.Duration("timeout", 150*time.Second, "limit until the group is stable")
 	rf := f.Int("rf", -1, "replication factor of the topics")

@@ -22,8 +22,8 @@ type watched struct {
 	Errors map[string]int `json:"errors"`
 }
 
-// watcher sends heartbeats of one-member groups, each in a closed loop with a pause, in a process of its own: in the
-// process of a thousand other members it would wait for them rather than for the server.
+// watcher describes one-member groups, each in a closed loop with a pause, in a process of its own: in the process of a
+// thousand other members it would wait for them rather than for the server.
 type watcher struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -77,7 +77,7 @@ func cmdWatch(args []string) {
 	ids := f.String("groups", "", "groups of one member each")
 	topic := f.String("topic", "", "their topic")
 	tasks := f.Int("tasks", 4, "its partitions")
-	pause := f.Duration("pause", 10*time.Millisecond, "between two heartbeats of a group")
+	pause := f.Duration("pause", 10*time.Millisecond, "between two questions about a group")
 	_ = f.Parse(args) // exits on errors
 	cl := newCluster(*boot)
 	var groups []*Group
@@ -87,18 +87,38 @@ func cmdWatch(args []string) {
 		die(g.form(30 * time.Second))
 		groups = append(groups, g)
 	}
+	// Answers to heartbeats may be held: they keep the members alive, and how long the shard takes to answer is seen by
+	// describing the groups, which takes the same way.
 	var mu sync.Mutex
 	var took []int64
 	errs := map[string]int{}
 	for _, g := range groups {
+		alive := g.cl.clone()
+		m := g.members[0]
+		m.mu.Lock()
+		m.g = &Group{cl: alive, id: g.id, topo: g.topo}
+		m.mu.Unlock()
+		go func() {
+			for {
+				_, _ = m.beat() // a member that is gone shows in the description
+				time.Sleep(time.Second)
+			}
+		}()
 		go func() {
 			for {
 				time.Sleep(*pause)
 				t := time.Now()
-				_, err := g.members[0].beat()
-				d := int64(time.Since(t))
+				d, err := g.cl.describe([]string{g.id})
+				spent := int64(time.Since(t))
+				switch {
+				case err != nil:
+				case d[g.id].ErrorCode != 0:
+					err = fmt.Errorf("describe error %d", d[g.id].ErrorCode)
+				case len(d[g.id].Members) != 1:
+					err = fmt.Errorf("%d members", len(d[g.id].Members))
+				}
 				mu.Lock()
-				took = append(took, d)
+				took = append(took, spent)
 				if err != nil {
 					errs[err.Error()]++
 				}
@@ -110,9 +130,13 @@ func cmdWatch(args []string) {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		mu.Lock()
 		slices.Sort(took)
-		b, err := json.Marshal(watched{pct(took, .5), pct(took, .99), pct(took, 1), errs})
+		seen := watched{Errors: errs}
+		if len(took) > 0 {
+			seen.P50, seen.P99, seen.Max = pct(took, .5), pct(took, .99), pct(took, 1)
+		}
 		took, errs = nil, map[string]int{}
 		mu.Unlock()
+		b, err := json.Marshal(seen)
 		die(err)
 		fmt.Println(string(b))
 	}
