@@ -71,6 +71,8 @@ type journalist struct {
 	entry *record.JournalEntry // nil: nothing to write so far
 	now   int64
 	group int32 // group epoch before the decision
+	// handed counts the tasks that this decision gave from a static member to the one that took its place.
+	handed int32
 }
 
 // begin starts a new entry.
@@ -126,6 +128,7 @@ func (j *journalist) take(n *note) {
 	}
 	if n.leaver != "" {
 		moves := movesOfAll(&n.lost, n.leaver, "")
+		j.entry.NumMoves += int32(moves.count)
 		j.addMoves(moves.list)
 	}
 	if n.moves != nil {
@@ -153,11 +156,13 @@ func (j *journalist) replacement(n *note) {
 		}
 		j.cause(&c)
 	}
-	j.entry.NumMoves += int32(moves.count)
+	j.handed = int32(moves.count)
+	j.entry.NumMoves += j.handed
 	j.addMoves(moves.list)
 }
 
-// target notes what a new target moves. Tasks of members that left meanwhile were listed then, without a receiver.
+// target notes what a new target moves. Tasks of members that left meanwhile were listed and counted then, without a
+// receiver; who gets them moves them no second time.
 func (j *journalist) target(n *note) {
 	switch {
 	case j.entry != nil && j.entry.TargetAtMs == 0:
@@ -172,7 +177,7 @@ func (j *journalist) target(n *note) {
 	if n.target >= e.Epoch {
 		e.Epoch, e.TargetAtMs = n.target, j.now
 	} // else other bumps came while it was computed, and wait for the next target
-	e.NumMoves += int32(n.moves.count)
+	e.NumMoves = max(e.NumMoves, int32(n.moves.count)+j.handed)
 	var fresh []record.JournalMove
 	waiting := slices.Clone(e.Moves)
 	for _, m := range n.moves.list {
@@ -215,7 +220,6 @@ func (j *journalist) settle(n *note) {
 	}
 	if j.entry.TargetAtMs == 0 {
 		j.entry.TargetAtMs = j.now // an empty group needs none
-		j.entry.NumMoves += int32(n.lost.Len())
 	}
 	j.entry.SettledAtMs, j.entry.Slowest = j.now, short(n.slowest, maxText)
 }
