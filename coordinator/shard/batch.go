@@ -259,22 +259,44 @@ func (m *Machine) settle(b *batch) {
 	}
 }
 
-// drain decides what queued up behind the entry in flight, in order, as much as one batch may have.
+// drain decides what queued up behind the entry in flight, as much as one batch may have. A group's tasks keep their
+// order; no group takes more than half of a batch while others wait.
 func (m *Machine) drain() {
-	if m.paused {
-		return
-	}
 	tasks := m.queue
 	m.queue = nil
 	clear(m.queued)
+	share := max(1, m.options.MaxBatchDecisions/2)
+	if len(tasks) <= share {
+		m.decideAll(tasks, nil)
+		return
+	}
+	taken := map[string]int{}
+	var first, later []task
+	for _, t := range tasks {
+		if taken[t.group]++; taken[t.group] <= share {
+			first = append(first, t)
+		} else {
+			later = append(later, t)
+		}
+	}
+	m.decideAll(first, later)
+}
+
+// decideAll decides tasks in order, and then those that may wait, until the batch is full; what is left queues again.
+func (m *Machine) decideAll(tasks, later []task) {
 	for i, t := range tasks {
 		m.decide(t)
 		if len(m.queue) > 0 || m.crowded() { // the others keep their order behind the batch
-			for _, later := range tasks[i+1:] {
-				m.enqueue(later)
+			for _, rest := range [...][]task{tasks[i+1:], later} {
+				for _, t := range rest {
+					m.enqueue(t)
+				}
 			}
 			return
 		}
+	}
+	if len(later) > 0 {
+		m.decideAll(later, nil)
 	}
 }
 

@@ -191,3 +191,23 @@ func (c *crowd) replay() fsm.State {
 	}
 	return state
 }
+
+// A crowd that waits for its turn leaves half of each batch to others.
+func TestCrowdLeavesRoomForOthers(t *testing.T) {
+	c := newCrowd(t, 1000, 2000)
+	c.joined("other", "x")
+	c.all(c.members)
+	c.ForeignChecked(c.now, c.group, "", nil)
+	c.Flush()
+	if len(c.queue) < 500 {
+		t.Fatalf("only %d wait", len(c.queue))
+	}
+	_, joined := c.send(join("other", "y"))
+	for range 2 {
+		c.Committed(c.now, c.inflight.id)
+		c.Flush()
+	}
+	if !joined.done || len(c.queue) < 500 {
+		t.Fatalf("joined %v while %d of the crowd wait", joined.done, len(c.queue))
+	}
+}

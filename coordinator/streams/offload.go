@@ -71,15 +71,15 @@ func offloaded(members int, topics *topology.Configured, env *Env) bool {
 }
 
 // TargetComputed takes the outcome of a [TargetJob]: at most limit targets of members, beginning with number from. next is
-// the number to go on with once the records are committed, 0 when nothing is left. The outcome for a group epoch that is past is dropped,
-// and the newest is computed anew. Of a target that was begun nobody is told before the last chunk, which carries the
-// assignment epoch.
+// the number to go on with once the records are committed, 0 when nothing is left. The outcome for a group epoch that is
+// past is dropped, and the newest is computed anew. Of a target that was begun nobody is told before the last chunk, which
+// carries the assignment epoch.
 func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from, limit int) (d Decision, next int) {
-	job := &c.job.input
+	job, end := &c.job.input, min(from+limit, len(c.records))
 	switch {
 	case numMembers(g) == 0 || job.epoch <= assignmentEpoch(g):
 		return d, 0
-	case !c.current(g) && !c.tolerable(g, soft, env):
+	case !c.current(g, from, end) && !c.tolerable(g, soft, env):
 		d.Soft.Assignment = env.Now + min(env.Now-c.job.startedAt, maxRestMs)
 		if soft.staleSince == 0 {
 			d.Soft.staleSince = env.Now
@@ -89,7 +89,6 @@ func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from,
 		assignorFailed(&d, env, c.err)
 		return d, 0
 	}
-	end := min(from+limit, len(c.records))
 	for _, r := range c.records[from:end] {
 		if g.Member(r.Key.Member) != nil { // else it left meanwhile
 			d.Records = append(d.Records, r)
@@ -112,12 +111,12 @@ func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from,
 
 // current says whether the group is still as the job saw it. The record of a group epoch is one value in memory: another
 // one, even of the same epoch after a refused proposal, is another history. A static member may have been replaced
-// without a new epoch.
-func (c *ComputedTarget) current(g *fsm.Group) bool {
+// without a new epoch: who is to get a target of this chunk must be there.
+func (c *ComputedTarget) current(g *fsm.Group, from, end int) bool {
 	if g.Metadata != c.job.input.group.Metadata || g.NumMembers() != c.job.input.group.NumMembers() {
 		return false
 	}
-	for i := range c.records {
+	for i := from; i < end; i++ {
 		if g.Member(c.records[i].Key.Member) == nil {
 			return false
 		}
