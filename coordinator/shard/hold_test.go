@@ -6,114 +6,8 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
-	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
-
-// line is a client connection of a member in a rig.
-type line struct {
-	r      *rig
-	holder *Holder
-	n      uint64
-}
-
-var lines uint64
-
-func (r *rig) line() *line {
-	lines++
-	return &line{r: r, holder: NewHolder(lines)}
-}
-
-// send gives a request over the connection, as the gateway does: what is held there is let go first.
-func (l *line) send(h *streams.HeartbeatRequest) (*Call, *answer) {
-	l.letGo()
-	l.n++
-	a := &answer{}
-	c := &Call{Client: client, Request: h, Done: a, Hold: l.holder, HoldNumber: l.n}
-	l.r.Submit(l.r.now, c)
-	l.r.Flush()
-	return c, a
-}
-
-func (l *line) letGo() {
-	if l.holder.Release(l.n) {
-		l.r.LetGo(l.r.now, l.holder)
-	}
-}
-
-// hanging is a rig whose settings hold heartbeats.
-func hanging(t *testing.T) *rig {
-	r := newRig(t)
-	r.settings.HeartbeatHoldMs = -1
-	return r
-}
-
-// settle lets everything that is due happen at this time.
-func (r *rig) settle() {
-	for range 10 {
-		r.freshProof()
-		r.Tick(r.now)
-		r.Flush()
-		r.commitAll()
-	}
-}
-
-// pass lets time pass.
-func (r *rig) pass(ms int64) {
-	for ; ms > 0; ms -= min(ms, 100) {
-		r.now += min(ms, 100)
-		r.settle()
-	}
-}
-
-// stable makes a group with members that each acknowledged what they were told, the last heartbeat of each being held.
-func (r *rig) stable(group string, members ...string) (ls []*line, calls []*Call, answers []*answer) {
-	r.t.Helper()
-	epochs := map[string]int32{}
-	for _, m := range members {
-		l := r.line()
-		asked := len(r.foreign)
-		c, a := l.send(join(group, m))
-		if len(r.foreign) > asked {
-			r.ForeignChecked(r.now, group, "", nil)
-			r.Flush()
-		}
-		r.commitAll()
-		if !a.done || c.Heartbeat.Err != nil {
-			r.t.Fatalf("join of %s: %v %v", m, a.done, c.Heartbeat.Err)
-		}
-		ls, calls, answers = append(ls, l), append(calls, c), append(answers, a)
-	}
-	for range 6 {
-		for i, m := range members {
-			for answers[i].done {
-				epoch := calls[i].Heartbeat.MemberEpoch
-				h := beat(group, m, epoch)
-				if calls[i].Heartbeat.Active != nil {
-					h = report(group, m, epoch, calls[i].Heartbeat.Active)
-				} else if epochs[m] == epoch {
-					break
-				}
-				epochs[m] = epoch
-				calls[i], answers[i] = ls[i].send(h)
-				r.settle()
-			}
-		}
-	}
-	for i, m := range members {
-		if answers[i].done {
-			r.pass(5000)
-			calls[i], answers[i] = ls[i].send(beat(group, m, calls[i].Heartbeat.MemberEpoch))
-		}
-	}
-	r.settle()
-	for i, m := range members {
-		if answers[i].done {
-			r.t.Fatalf("the heartbeat of %s is not held: %+v", m, calls[i].Heartbeat)
-		}
-	}
-	return ls, calls, answers
-}
 
 func TestHeldUntilItsTimeIsOver(t *testing.T) {
 	r := hanging(t)
@@ -128,72 +22,6 @@ func TestHeldUntilItsTimeIsOver(t *testing.T) {
 	}
 	if answers[0].n != 1 {
 		t.Fatalf("answered %d times", answers[0].n)
-	}
-}
-
-func TestAnotherInstanceGetsItsTasksWhileAllAreHeld(t *testing.T) {
-	r := hanging(t)
-	ls, calls, answers := r.stable("g", "a")
-	b := r.line()
-	cb, ab := b.send(join("g", "b"))
-	r.settle()
-	if !ab.done || cb.Heartbeat.Active.Len() != 0 {
-		t.Fatalf("b: %v %v", ab.done, cb.Heartbeat.Active)
-	}
-	cb, ab = b.send(report("g", "b", cb.Heartbeat.MemberEpoch, cb.Heartbeat.Active))
-	r.settle()
-	if ab.done {
-		t.Fatal("b waits for tasks; its answer is to be held")
-	}
-	if !answers[0].done || calls[0].Heartbeat.Active.Len() != 2 {
-		t.Fatalf("a is to be told at once to give up two of four tasks: %v %v", answers[0].done, calls[0].Heartbeat.Active)
-	}
-	calls[0], answers[0] = ls[0].send(report("g", "a", calls[0].Heartbeat.MemberEpoch, calls[0].Heartbeat.Active))
-	r.settle()
-	if !ab.done || cb.Heartbeat.Active.Len() != 2 {
-		t.Fatalf("b is to be given two tasks at once: %v %v", ab.done, cb.Heartbeat.Active)
-	}
-	cb, ab = b.send(report("g", "b", cb.Heartbeat.MemberEpoch, cb.Heartbeat.Active))
-	r.settle()
-	if ab.done {
-		t.Fatal("b has acknowledged: its answer is to be held")
-	}
-	if !answers[0].done || calls[0].Heartbeat.MemberEpoch != cb.Request.(*streams.HeartbeatRequest).MemberEpoch || calls[0].Heartbeat.Active != nil {
-		t.Fatalf("a is to be told its epoch when the group is stable: %v %+v", answers[0].done, calls[0].Heartbeat)
-	}
-	if s := streams.StateOf(r.committed.Group("g")); s != streams.StateStable {
-		t.Fatal(s)
-	}
-}
-
-func TestTheEpochAloneIsToldWhenTheGroupIsStable(t *testing.T) {
-	r := hanging(t)
-	r.topics = topics{"in": 1}
-	ls, calls, answers := r.stable("g", "a", "b")
-	owner, other := 0, 1
-	if calls[1].Request.(*streams.HeartbeatRequest).MemberEpoch == 0 || r.committed.Group("g").Member("b").Current.Assigned.Len() == 1 {
-		owner, other = 1, 0
-	}
-	known := calls[other].Request.(*streams.HeartbeatRequest).MemberEpoch
-	c := r.line()
-	cc, ac := c.send(join("g", "c"))
-	r.settle()
-	if !ac.done {
-		t.Fatal("a join is answered")
-	}
-	// c is told its assignment; the group is stable once everybody was moved to the new epoch, held as they are.
-	if s := streams.StateOf(r.committed.Group("g")); s != streams.StateStable {
-		t.Fatal(s)
-	}
-	for _, i := range []int{owner, other} {
-		if !answers[i].done || calls[i].Heartbeat.MemberEpoch != cc.Heartbeat.MemberEpoch || calls[i].Heartbeat.MemberEpoch <= known {
-			t.Fatalf("%d: %v %+v", i, answers[i].done, calls[i].Heartbeat)
-		}
-	}
-	// It comes back at once with what it was told, which acknowledges it.
-	calls[other], answers[other] = ls[other].send(beat("g", calls[other].Heartbeat.MemberID, calls[other].Heartbeat.MemberEpoch))
-	if answers[other].done {
-		t.Fatal("the first heartbeat with a new epoch is held")
 	}
 }
 
@@ -281,19 +109,6 @@ func TestAMemberThatWasMovedOnTwiceIsNotFenced(t *testing.T) {
 	}
 }
 
-func TestALeaversTasksGoOnAtOnce(t *testing.T) {
-	r := hanging(t)
-	ls, calls, answers := r.stable("g", "a", "b")
-	c, a := ls[1].send(beat("g", "b", streams.LeaveEpoch))
-	r.settle()
-	if !answers[1].done || !a.done || c.Heartbeat.Err != nil {
-		t.Fatal("the leave lets b's heartbeat go and is answered")
-	}
-	if !answers[0].done || calls[0].Heartbeat.Active.Len() != 4 {
-		t.Fatalf("a: %v %v", answers[0].done, calls[0].Heartbeat.Active)
-	}
-}
-
 func TestAnotherRequestLetsTheHeartbeatGo(t *testing.T) {
 	r := hanging(t)
 	ls, calls, answers := r.stable("g", "a")
@@ -355,7 +170,7 @@ func TestNotHeld(t *testing.T) {
 			return a
 		},
 		"a gateway that cannot hold": func(r *rig, l *line, epoch int32) *answer {
-			_, a := r.Machine2(beat("g", "a", epoch))
+			_, a := r.send(beat("g", "a", epoch))
 			return a
 		},
 	} {
@@ -375,8 +190,6 @@ func TestNotHeld(t *testing.T) {
 	}
 }
 
-func (r *rig) Machine2(request any) (*Call, *answer) { return r.send(request) }
-
 func TestNotHeldWhileTasksAreToBeRevoked(t *testing.T) {
 	r := hanging(t)
 	ls, calls, _ := r.stable("g", "a")
@@ -390,155 +203,6 @@ func TestNotHeldWhileTasksAreToBeRevoked(t *testing.T) {
 	r.pass(2600)
 	if _, a := ls[0].send(beat("g", "a", epoch)); !a.done {
 		t.Fatal("a has to revoke; its heartbeat must be answered")
-	}
-}
-
-func TestTheShutdownReachesEverybodyAtOnce(t *testing.T) {
-	r := hanging(t)
-	ls, calls, answers := r.stable("g", "a", "b", "c")
-	h := beat("g", "a", calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch)
-	h.ShutdownApplication = true
-	ls[0].send(h)
-	r.settle()
-	for i := 1; i < 3; i++ {
-		if !answers[i].done || len(calls[i].Heartbeat.Status) != 1 || calls[i].Heartbeat.Status[0].Code != streams.StatusShutdownApplication {
-			t.Fatalf("%d: %v %v", i, answers[i].done, calls[i].Heartbeat.Status)
-		}
-	}
-}
-
-// Endpoints ask for no acknowledgement: while a group is rebalanced they would cost its members the heartbeats by which
-// they are told their tasks.
-func TestEndpointsAreToldWhenTheGroupIsStable(t *testing.T) {
-	r := hanging(t)
-	ls, calls, answers := r.stable("g", "a", "b")
-	c := r.line()
-	h := join("g", "c")
-	h.UserEndpoint = &record.Endpoint{Host: "c", Port: 1}
-	cc, _ := c.send(h)
-	r.settle()
-	cc, ac := c.send(report("g", "c", cc.Heartbeat.MemberEpoch, cc.Heartbeat.Active))
-	r.settle()
-	told := 0
-	for i := range calls {
-		if !answers[i].done {
-			continue
-		}
-		if calls[i].Heartbeat.Active == nil {
-			t.Fatalf("told nothing but endpoints during the rebalance: %+v", calls[i].Heartbeat)
-		}
-		told++
-		calls[i], answers[i] = ls[i].send(endpointsOf(calls[i], report("g", calls[i].Heartbeat.MemberID, calls[i].Heartbeat.MemberEpoch, calls[i].Heartbeat.Active)))
-	}
-	if told == 0 {
-		t.Fatal("nobody was told to give tasks up")
-	}
-	r.settle()
-	if !ac.done || cc.Heartbeat.Active.Len() == 0 {
-		t.Fatal("c is given its tasks")
-	}
-	for i := range calls {
-		if !answers[i].done || len(calls[i].Heartbeat.Endpoints) != 1 || len(calls[i].Heartbeat.Endpoints[0].Active) != 1 {
-			t.Fatalf("%d: %v %+v", i, answers[i].done, calls[i].Heartbeat)
-		}
-	}
-}
-
-// endpointsOf makes a request with the endpoint epoch that an answer told.
-func endpointsOf(c *Call, h *streams.HeartbeatRequest) *streams.HeartbeatRequest {
-	h.EndpointEpoch = c.Heartbeat.EndpointEpoch
-	return h
-}
-
-func TestASettingReachesEverybodyAtOnce(t *testing.T) {
-	r := hanging(t)
-	_, calls, answers := r.stable("g", "a", "b")
-	r.settings.HeartbeatIntervalMs = 6000
-	r.SettingsChanged(r.now, "g")
-	r.settle()
-	for i := range calls {
-		if !answers[i].done || calls[i].Heartbeat.HeartbeatIntervalMs != 6000 {
-			t.Fatalf("%v %d", answers[i].done, calls[i].Heartbeat.HeartbeatIntervalMs)
-		}
-	}
-}
-
-func TestATopicReachesEverybodyAtOnce(t *testing.T) {
-	r := hanging(t)
-	_, calls, answers := r.stable("g", "a")
-	r.topics = topics{"in": 6, "other": 1}
-	r.TopicsChanged(r.now)
-	r.settle()
-	if !answers[0].done || calls[0].Heartbeat.Active.Len() != 6 {
-		t.Fatalf("%v %v", answers[0].done, calls[0].Heartbeat.Active)
-	}
-}
-
-// The acknowledgement of a first, empty assignment often is what finds the internal topics that were created meanwhile.
-func TestAnAcknowledgementThatFindsNewTopicsIsHeld(t *testing.T) {
-	r := hanging(t)
-	r.settings.InitialRebalanceDelayMs = 3000
-	l := r.line()
-	c, _ := l.send(join("g", "a"))
-	r.ForeignChecked(r.now, "g", "", nil)
-	r.settle()
-	r.topics = topics{"in": 6, "other": 1}
-	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
-	r.settle()
-	if g := r.committed.Group("g"); a.done || g.Epoch() != 3 {
-		t.Fatalf("answered: %v, group epoch %d", a.done, g.Epoch())
-	}
-	r.pass(3000)
-	if !a.done || c.Heartbeat.Active.Len() != 6 {
-		t.Fatalf("%v %+v", a.done, c.Heartbeat)
-	}
-}
-
-func TestTheEndOfTheInitialDelayIsPushed(t *testing.T) {
-	r := hanging(t)
-	r.settings.InitialRebalanceDelayMs = 3000
-	l := r.line()
-	c, _ := l.send(join("g", "a"))
-	r.ForeignChecked(r.now, "g", "", nil)
-	r.settle()
-	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
-	r.settle()
-	if a.done {
-		t.Fatalf("a group that waits repeats itself: hold it: %+v", c.Heartbeat)
-	}
-	r.pass(2900)
-	if a.done {
-		t.Fatal("too early")
-	}
-	r.pass(100)
-	if !a.done || c.Heartbeat.Active.Len() != 4 || len(c.Heartbeat.Status) != 0 {
-		t.Fatalf("%v %+v", a.done, c.Heartbeat)
-	}
-}
-
-// The second heartbeat of a new application's first member finds the internal topics that the first one asked for.
-func TestAMemberThatFindsItsTopicsIsTold(t *testing.T) {
-	r := hanging(t)
-	r.settings.InitialRebalanceDelayMs = 3000
-	l := r.line()
-	first := join("g", "a")
-	first.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "store"}}
-	c, _ := l.send(first)
-	r.ForeignChecked(r.now, "g", "", nil)
-	r.settle()
-	if len(c.Heartbeat.Status) != 2 {
-		t.Fatalf("a new group waits for its topics and for the delay: %+v", c.Heartbeat)
-	}
-	r.pass(100)
-	r.topics = topics{"in": 4, "store": 4}
-	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
-	r.commitAll()
-	if a.done {
-		t.Fatalf("answered, the member is out of reach for its interval: %+v", c.Heartbeat)
-	}
-	r.pass(2900)
-	if !a.done || c.Heartbeat.Active.Len() != 4 || len(c.Heartbeat.Status) != 0 {
-		t.Fatalf("%v %+v", a.done, c.Heartbeat)
 	}
 }
 
@@ -557,40 +221,6 @@ func TestALaterHeartbeatOvertakesTheHeldOne(t *testing.T) {
 	}
 }
 
-func TestConnectionsThatCloseShortenTheHold(t *testing.T) {
-	r := hanging(t)
-	ls, calls, answers := r.stable("g", "a")
-	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
-	l := ls[0]
-	for _, hold := range []int64{2450, 0} {
-		r.Gone(r.now, l.holder, true)
-		if !answers[0].done {
-			t.Fatal("nobody is there any more")
-		}
-		r.pass(5000)
-		l = r.line()
-		calls[0], answers[0] = l.send(beat("g", "a", epoch))
-		if hold > 0 {
-			r.pass(hold - 50)
-			if answers[0].done {
-				t.Fatal("half the hold")
-			}
-			l.letGo()
-			r.pass(5000)
-			calls[0], answers[0] = l.send(beat("g", "a", epoch))
-			r.pass(hold)
-			if !answers[0].done {
-				t.Fatal("half the hold is over")
-			}
-			r.pass(5000)
-			calls[0], answers[0] = l.send(beat("g", "a", epoch))
-		}
-	}
-	if !answers[0].done {
-		t.Fatal("a member whose connection closed twice is not held")
-	}
-}
-
 func TestTheSessionCountsFromTheArrival(t *testing.T) {
 	r := hanging(t)
 	_, _, answers := r.stable("g", "a")
@@ -602,50 +232,6 @@ func TestTheSessionCountsFromTheArrival(t *testing.T) {
 	r.pass(100)
 	if r.committed.Group("g").NumMembers() != 0 {
 		t.Fatalf("a was silent for %d ms", r.now-at)
-	}
-}
-
-func TestDisconnect(t *testing.T) {
-	r := hanging(t)
-	r.settings.DisconnectTimeoutMs = 1000 // two intervals count
-	ls, calls, answers := r.stable("g", "a", "b", "c")
-	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
-	r.Gone(r.now, ls[0].holder, true)  // a does not come back
-	r.Gone(r.now, ls[1].holder, true)  // b does
-	r.Gone(r.now, ls[2].holder, false) // a node of coordd went, not c
-	r.pass(5000)
-	ls[1] = r.line()
-	calls[1], answers[1] = ls[1].send(beat("g", "b", epoch))
-	r.pass(4900)
-	if n := r.committed.Group("g").NumMembers(); n != 3 {
-		t.Fatalf("%d members before the time-out", n)
-	}
-	r.pass(100)
-	g := r.committed.Group("g")
-	if g.NumMembers() != 2 || g.Member("a") != nil {
-		t.Fatalf("%d members", g.NumMembers())
-	}
-	var cause streams.Cause
-	for _, e := range r.events {
-		if e.Cause.Kinds&streams.CauseDisconnected != 0 {
-			cause = e.Cause
-		}
-	}
-	if cause.MemberID != "a" || cause.Kinds.String() != "disconnected" {
-		t.Fatalf("%+v", cause)
-	}
-}
-
-func TestADisconnectIsNothingWithoutTheSetting(t *testing.T) {
-	r := hanging(t)
-	ls, _, _ := r.stable("g", "a")
-	r.Gone(r.now, ls[0].holder, true)
-	r.pass(30_000)
-	if r.committed.Group("g").NumMembers() != 1 {
-		t.Fatal("only the session time-out counts")
-	}
-	if len(r.kept.connections) != 0 {
-		t.Fatal("connections are remembered for nothing")
 	}
 }
 
@@ -689,43 +275,3 @@ func TestTheShorterIntervalIsForThoseThatCannotBeHeld(t *testing.T) {
 		}
 	}
 }
-
-// A held member of a large group is not decided again for each acknowledgement of another one.
-func TestAcknowledgementsWakeOnlyWhoWaitsForThem(t *testing.T) {
-	r := hanging(t)
-	r.topics = topics{"in": 8}
-	names := []string{"a", "b", "c", "d"}
-	ls, calls, _ := r.stable("g", names...)
-	e := r.group("g")
-	before := r.committed.Group("g").Member("a").Current
-	r.Flush()
-	r.lookAtReleased(e, before, before)
-	if len(r.kept.due) != 0 {
-		t.Fatal("nothing was released")
-	}
-	b := r.line()
-	cb, _ := b.send(join("g", "e"))
-	r.settle()
-	_, ab := b.send(report("g", "e", cb.Heartbeat.MemberEpoch, cb.Heartbeat.Active))
-	if r.settle(); ab.done {
-		t.Fatal("e waits")
-	}
-	waits := e.held["e"].waits
-	if len(waits) == 0 {
-		t.Fatal("e waits for the tasks of its target")
-	}
-	for i := range names {
-		if c := calls[i]; c.Heartbeat.Active != nil {
-			ls[i].send(report("g", names[i], c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
-		}
-	}
-	r.settle()
-	if !ab.done {
-		t.Fatal("e is given its tasks")
-	}
-	if len(e.waits) != 0 {
-		t.Fatalf("nobody waits any more: %v", e.waits)
-	}
-}
-
-func (r *rig) group(id string) *group { return r.groups[id] }

@@ -1,0 +1,85 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+func TestConnectionsThatCloseShortenTheHold(t *testing.T) {
+	r := hanging(t)
+	ls, calls, answers := r.stable("g", "a")
+	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	l := ls[0]
+	for _, hold := range []int64{2450, 0} {
+		r.Gone(r.now, l.holder, true)
+		if !answers[0].done {
+			t.Fatal("nobody is there any more")
+		}
+		r.pass(5000)
+		l = r.line()
+		calls[0], answers[0] = l.send(beat("g", "a", epoch))
+		if hold > 0 {
+			r.pass(hold - 50)
+			if answers[0].done {
+				t.Fatal("half the hold")
+			}
+			l.letGo()
+			r.pass(5000)
+			calls[0], answers[0] = l.send(beat("g", "a", epoch))
+			r.pass(hold)
+			if !answers[0].done {
+				t.Fatal("half the hold is over")
+			}
+			r.pass(5000)
+			calls[0], answers[0] = l.send(beat("g", "a", epoch))
+		}
+	}
+	if !answers[0].done {
+		t.Fatal("a member whose connection closed twice is not held")
+	}
+}
+
+func TestDisconnect(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 1000 // two intervals count
+	ls, calls, answers := r.stable("g", "a", "b", "c")
+	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	r.Gone(r.now, ls[0].holder, true)  // a does not come back
+	r.Gone(r.now, ls[1].holder, true)  // b does
+	r.Gone(r.now, ls[2].holder, false) // a node of coordd went, not c
+	r.pass(5000)
+	ls[1] = r.line()
+	calls[1], answers[1] = ls[1].send(beat("g", "b", epoch))
+	r.pass(4900)
+	if n := r.committed.Group("g").NumMembers(); n != 3 {
+		t.Fatalf("%d members before the time-out", n)
+	}
+	r.pass(100)
+	g := r.committed.Group("g")
+	if g.NumMembers() != 2 || g.Member("a") != nil {
+		t.Fatalf("%d members", g.NumMembers())
+	}
+	var cause streams.Cause
+	for _, e := range r.events {
+		if e.Cause.Kinds&streams.CauseDisconnected != 0 {
+			cause = e.Cause
+		}
+	}
+	if cause.MemberID != "a" || cause.Kinds.String() != "disconnected" {
+		t.Fatalf("%+v", cause)
+	}
+}
+
+func TestADisconnectIsNothingWithoutTheSetting(t *testing.T) {
+	r := hanging(t)
+	ls, _, _ := r.stable("g", "a")
+	r.Gone(r.now, ls[0].holder, true)
+	r.pass(30_000)
+	if r.committed.Group("g").NumMembers() != 1 {
+		t.Fatal("only the session time-out counts")
+	}
+	if len(r.kept.connections) != 0 {
+		t.Fatal("connections are remembered for nothing")
+	}
+}
