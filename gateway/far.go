@@ -46,6 +46,7 @@ func (c *conn) beatFar(s *slot, number uint32, leader int32) error {
 	s.call.Hold = nil
 	b := &farBeat{g: g, s: s, number: k.last, shard: number, began: time.Now()}
 	b.attempt = attempt{errand: &errand{group: s.beat.GroupID, c: c}, leader: leader, answered: b.answered}
+	client := s.call.Client // the slot may be answered, and used again, as soon as the beat is watched
 	k.remote = b
 	if !containsNode(k.nodes, leader) {
 		k.nodes = append(k.nodes, leader)
@@ -53,7 +54,7 @@ func (c *conn) beatFar(s *slot, number uint32, leader int32) error {
 	g.far.add(g, b)
 	g.metrics.hops.Inc()
 	payload := append(appendHold(make([]byte, 0, holdSize+len(frame)), k.holder.ID, k.last), frame...)
-	g.hops.request(leader, hopBeat, s.call.Client, payload, &b.attempt)
+	g.hops.request(leader, hopBeat, client, payload, &b.attempt)
 	return nil
 }
 

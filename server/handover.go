@@ -120,8 +120,8 @@ func (n *Node) acceptHandovers(ctx context.Context, ln net.Listener) {
 	}
 }
 
-// takeHandover reads one hand-over and keeps it for the election that is to follow. One at a time is read of a shard, and
-// memory is taken only as content arrives.
+// takeHandover reads one hand-over and keeps it for the election that is to follow; the last one of a shard counts. Memory
+// is taken only as content arrives.
 func (n *Node) takeHandover(conn net.Conn) {
 	if conn.SetDeadline(time.Now().Add(handoverPatience)) != nil {
 		return

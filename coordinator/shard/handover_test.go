@@ -126,6 +126,49 @@ func TestNothingIsDecidedWhilePaused(t *testing.T) {
 	}
 }
 
+// TestHeldHeartbeatsWaitWhilePaused: what a held member is told would change what was handed over.
+func TestHeldHeartbeatsWaitWhilePaused(t *testing.T) {
+	r := hanging(t)
+	ls, calls, answers := r.stable("g", "a")
+	r.groups["g"].soft.EndpointsStale = true // the next heartbeat raises the endpoint epoch
+	r.Pause(r.now)
+	before := string(r.HandOver(r.now))
+	ls[0].letGo()
+	r.Flush()
+	if answers[0].done || string(r.HandOver(r.now)) != before {
+		t.Fatalf("answered %v while paused, told endpoint epoch %d", answers[0].done, calls[0].Heartbeat.EndpointEpoch)
+	}
+	r.Resume(r.now)
+	r.settle()
+	if !answers[0].done || calls[0].Err != nil {
+		t.Fatalf("%v %v after the transfer failed", answers[0].done, calls[0].Err)
+	}
+}
+
+// TestATargetThatWasBeingComputedIsComputedByTheNextLeader: the job is lost with the old leader.
+func TestATargetThatWasBeingComputedIsComputedByTheNextLeader(t *testing.T) {
+	r := offloading(t)
+	r.send(join("g", "d"))
+	r.commitAll()
+	r.timer()
+	if len(r.jobs) != 1 {
+		t.Fatalf("%d jobs", len(r.jobs))
+	}
+	r.Pause(r.now)
+	content, state := r.HandOver(r.now), r.committed
+	r.Lost(r.now)
+	r.jobs = nil
+	if err := r.Inherit(r.now, content); err != nil {
+		t.Fatal(err)
+	}
+	r.Elected(r.now, 2, state)
+	r.freshProof()
+	r.timer()
+	if len(r.jobs) != 1 {
+		t.Fatal("the target waits for somebody's heartbeat")
+	}
+}
+
 // TestHandoverIsBounded: offsets are left out first, then groups.
 func TestHandoverIsBounded(t *testing.T) {
 	r := newRig(t)

@@ -10,6 +10,7 @@ import (
 // heartbeat decides a heartbeat at once where nothing of its group is uncommitted, and answers at once where the
 // decision writes nothing: no Raft and no disk for nearly all heartbeats.
 func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
+	c.holdable = false // it may be decided again after a refused proposal
 	if err := streams.Validate(r); err != nil {
 		m.finishHeartbeat(c, r, &streams.Decision{Reply: streams.HeartbeatResponse{Err: err}})
 		return

@@ -112,9 +112,10 @@ func (m *Machine) unhold(h *held) *Call {
 }
 
 // letGo has a held heartbeat answered: at once where that needs no entry of the log, else as soon as one may be written.
+// While leadership is being handed over it waits, as calls do.
 func (m *Machine) letGo(h *held) {
 	h.over = true
-	if m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) {
+	if !m.paused && m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) {
 		return
 	}
 	m.kept.over = append(m.kept.over, h)
@@ -129,7 +130,7 @@ func (m *Machine) LetGo(now int64, holder *Holder) {
 }
 
 // overtaken answers a held heartbeat of a member that has sent another one: nothing new, since what is new belongs to the
-// later one.
+// later one. It tells what is committed, so that it need not wait for the open batch.
 func (m *Machine) overtaken(e *group, r *streams.HeartbeatRequest, c *Call) {
 	if len(e.held) == 0 {
 		return
@@ -139,7 +140,7 @@ func (m *Machine) overtaken(e *group, r *streams.HeartbeatRequest, c *Call) {
 		return
 	}
 	epoch, endpoints := h.request.MemberEpoch, h.request.EndpointEpoch
-	d := m.heldDecision(h)
+	d := m.decisionOn(m.committed, h)
 	c = m.unhold(h)
 	if d.Reply.Err != nil {
 		m.refuse(c, notCoordinator)
@@ -151,11 +152,11 @@ func (m *Machine) overtaken(e *group, r *streams.HeartbeatRequest, c *Call) {
 	m.reply(c, &c.Heartbeat)
 }
 
-// heldDecision decides what a fresh heartbeat of the member would be told now.
-func (m *Machine) heldDecision(h *held) streams.Decision {
+// decisionOn decides what a fresh heartbeat of the member would be told in a state.
+func (m *Machine) decisionOn(s fsm.State, h *held) streams.Decision {
 	env := m.env(h.request.GroupID)
 	return streams.Heartbeat(streams.HeartbeatInput{
-		Group: m.working.Group(h.request.GroupID), Soft: h.group.soft, Env: env, Client: h.call.Client, Request: h.request,
+		Group: s.Group(h.request.GroupID), Soft: h.group.soft, Env: env, Client: h.call.Client, Request: h.request,
 		MayHold: true, Arrived: h.call.arrived, Held: true,
 	})
 }
@@ -165,7 +166,7 @@ func (m *Machine) heldDecision(h *held) streams.Decision {
 func (m *Machine) decideHeld(h *held) bool {
 	c, r, e := h.call, h.request, h.group
 	id := r.GroupID
-	d := m.heldDecision(h)
+	d := m.decisionOn(m.working, h)
 	answer := h.over || d.Reply.Err != nil || d.Holding.News || d.Holding.Expects ||
 		e.soft.Members[r.MemberID].HoldMs(m.host.Settings(id)) == 0
 	if len(d.Records) == 0 {

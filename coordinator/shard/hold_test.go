@@ -221,6 +221,27 @@ func TestALaterHeartbeatOvertakesTheHeldOne(t *testing.T) {
 	}
 }
 
+// TestAnOvertakenHeartbeatTellsWhatIsCommitted: another member's wish may be decided on and not be in the log yet.
+func TestAnOvertakenHeartbeatTellsWhatIsCommitted(t *testing.T) {
+	r := hanging(t)
+	_, calls, answers := r.stable("g", "a", "b")
+	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	r.freshProof()
+	stop := beat("g", "b", calls[1].Request.(*streams.HeartbeatRequest).MemberEpoch)
+	stop.ShutdownApplication = true
+	wish, later := &answer{}, &answer{}
+	r.Submit(r.now, &Call{Client: client, Request: stop, Done: wish})
+	r.Submit(r.now, &Call{Client: client, Request: beat("g", "a", epoch), Done: later})
+	if wish.done || !answers[0].done || len(calls[0].Heartbeat.Status) != 0 {
+		t.Fatalf("wish %v, overtaken %v: %+v", wish.done, answers[0].done, calls[0].Heartbeat)
+	}
+	r.Flush()
+	r.commitAll()
+	if !wish.done || !later.done || answers[0].n != 1 {
+		t.Fatalf("%v %v %d", wish.done, later.done, answers[0].n)
+	}
+}
+
 func TestTheSessionCountsFromTheArrival(t *testing.T) {
 	r := hanging(t)
 	_, _, answers := r.stable("g", "a")

@@ -25,9 +25,18 @@ func (h *Holder) Release(number uint64) bool {
 	return held != 0 && held <= number
 }
 
-// Begin marks a heartbeat as held, unless it is released already: whoever of the two comes second sees the other.
+// Begin marks a heartbeat as held, unless it is released already: whoever of the two comes second sees the other. Where
+// another shard holds a later one, this one is released, and must not take the later one's place.
 func (h *Holder) Begin(number uint64) bool {
-	h.held.Store(number)
+	for held := h.held.Load(); held <= number; held = h.held.Load() {
+		if h.held.CompareAndSwap(held, number) {
+			return h.unlessReleased(number)
+		}
+	}
+	return false
+}
+
+func (h *Holder) unlessReleased(number uint64) bool {
 	if h.released.Load() < number {
 		return true
 	}

@@ -221,7 +221,7 @@ func (w *anyOrder) acknowledge() {
 func (w *anyOrder) checkHeld(t *testing.T, seed uint64) {
 	for id, e := range w.groups {
 		for member, h := range e.held {
-			d := w.heldDecision(h)
+			d := w.decisionOn(w.working, h)
 			if d.Reply.Err != nil || len(d.Records) > 0 || d.Holding.News || d.Holding.Expects {
 				t.Errorf("seed %d: %s of %s is held, but there is news: %+v, %d records, %+v", seed, member, id, d.Holding, len(d.Records), d.Reply)
 			}
