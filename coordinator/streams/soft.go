@@ -69,8 +69,8 @@ type SoftMember struct {
 	DisconnectDeadline int64
 	// lastBeat is when the last heartbeat came. Failover loses it.
 	lastBeat int64
-	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover loses
-	// it; members report their tasks then. repeats counts how often the same was told again since.
+	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover takes
+	// that for so long ago that its next heartbeat is told them once more. repeats counts how often the same was told again since.
 	toldAt  int64
 	seen    *fsm.Member
 	seenIn  uint64
@@ -159,6 +159,9 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 	}
 	for m := range g.Members() {
 		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}
+		// Nobody knows whether the member got the last answer of the leader before, and a request that is given to the next
+		// leader anew says nothing of its loss: its first heartbeat without a report is told its tasks, once.
+		sm.toldAt, sm.repeats = max(1, env.Now-int64(env.Settings.HeartbeatIntervalMs)), maxRepeats-1
 		// Who left for a while has nothing to revoke any more, whatever its state was.
 		if c := currentOf(m); c.State == record.MemberUnrevokedTasks && c.MemberEpoch != StaticLeaveEpoch {
 			sm.RebalanceDeadline = env.Now + int64(metaOf(m).RebalanceTimeoutMs)
