@@ -96,6 +96,7 @@ func FuzzHop(f *testing.F) {
 		{id: 4, kind: hopLetGo, client: client, payload: appendHold(nil, 7, 1)},
 		{id: 5, kind: hopGone, client: client, payload: appendHold(nil, 7, 1)},
 		{id: 6, kind: hopAwait, client: client, payload: make([]byte, 8)},
+		{id: 7, kind: hopEnded, client: client, payload: appendHold(nil, 7, 1)},
 	} {
 		f.Add(appendHopRequest([]byte{hopVersion}, &r))
 	}

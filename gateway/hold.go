@@ -61,12 +61,12 @@ func (c *conn) gone() {
 			c.g.coords.Gone(n, k.holder, byClient)
 		}
 	}
+	kind := hopEnded
+	if byClient {
+		kind = hopGone
+	}
 	for _, node := range k.nodes {
-		if byClient {
-			c.g.hops.tell(node, hopGone, appendHold(nil, k.holder.ID, k.last))
-		} else {
-			c.g.hops.tell(node, hopLetGo, appendHold(nil, k.holder.ID, k.last))
-		}
+		c.g.hops.tell(node, kind, appendHold(nil, k.holder.ID, k.last))
 	}
 }
 

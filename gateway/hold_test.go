@@ -113,6 +113,23 @@ func TestANodeThatStopsIsNotTheClientsDoing(t *testing.T) {
 	}
 }
 
+// TestAnotherNodeForgetsAConnectionThatThisOneEnds: it keeps what it knows of each connection until it hears of its end.
+func TestAnotherNodeForgetsAConnectionThatThisOneEnds(t *testing.T) {
+	w, c, state := holdingWorld(t, 1)
+	sendHeld(t, c, state)
+	g := w.nodes[1].g
+	g.mu.Lock()
+	for c := range g.conns {
+		c.evicted.Store(true)
+		c.close()
+	}
+	g.mu.Unlock()
+	eventually(t, "the shard is told on both nodes that the connection ended, not by its client", func() bool {
+		hung, gone := state()
+		return hung == 0 && len(gone) == 2 && !gone[0] && !gone[1]
+	})
+}
+
 func TestALostInnerHopIsNotTheClientsDoing(t *testing.T) {
 	w, c, state := holdingWorld(t, 1)
 	b, corr := sendHeld(t, c, state)
@@ -146,7 +163,7 @@ func TestANewLeaderEndsAHoldAtTheOldOne(t *testing.T) {
 
 func TestHopMessagesOfHoldsAreChecked(t *testing.T) {
 	client := coordinator.Client{ID: "c"}
-	for _, kind := range []byte{hopBeat, hopLetGo, hopGone} {
+	for _, kind := range []byte{hopBeat, hopLetGo, hopGone, hopEnded} {
 		for _, payload := range [][]byte{nil, make([]byte, holdSize-1), make([]byte, holdSize+3)} {
 			frame := appendHopRequest(nil, &hopRequest{kind: kind, client: client, payload: payload})
 			if _, err := parseHopRequest(frame[4:]); err == nil {

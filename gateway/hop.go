@@ -17,8 +17,9 @@ import (
 // in any order of answers. The payload of kind hopKafka is a Kafka request frame about one group, its answer a Kafka
 // answer frame, both with their length prefixes; that of hopHolds and hopVacate is a group id, the answer one byte, a
 // [holding]. That of hopBeat is the number of a client connection (uint64), that of a heartbeat on it (uint64) and the
-// heartbeat's Kafka request frame; the answer, a Kafka answer frame, may be held back. hopLetGo and hopGone have both
-// numbers alone and no answer: the heartbeats up to that number must be answered, or the client has ended the connection.
+// heartbeat's Kafka request frame; the answer, a Kafka answer frame, may be held back. hopLetGo, hopGone and hopEnded have
+// both numbers alone and no answer: the heartbeats up to that number must be answered, the client has ended the connection,
+// or the node has.
 // That of hopAwait is a position in the system shard's log (uint64); the empty answer comes when the node acts by it.
 const (
 	hopVersion = 2
@@ -30,6 +31,7 @@ const (
 	hopLetGo  byte = 4
 	hopGone   byte = 5
 	hopAwait  byte = 6
+	hopEnded  byte = 7
 )
 
 var errHop = errors.New("malformed frame on an inner hop")
@@ -82,7 +84,7 @@ func parseHopRequest(b []byte) (r hopRequest, err error) {
 			return r, errHop
 		}
 		b = b[holdSize:]
-	case hopLetGo, hopGone:
+	case hopLetGo, hopGone, hopEnded:
 		if len(b) != holdSize {
 			return r, errHop
 		}

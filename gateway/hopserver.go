@@ -144,7 +144,7 @@ func (h *hopServer) serve() error {
 		if err != nil {
 			return err
 		}
-		if r.kind == hopLetGo || r.kind == hopGone {
+		if r.kind == hopLetGo || r.kind == hopGone || r.kind == hopEnded {
 			h.message(&r)
 			continue
 		}
@@ -164,10 +164,10 @@ func (h *hopServer) message(r *hopRequest) {
 	connection, number, _ := parseHold(r.payload)
 	switch k := h.held[connection]; {
 	case k == nil:
-	case r.kind == hopGone:
-		h.gone(connection, true)
-	default:
+	case r.kind == hopLetGo:
 		h.letGo(k, number)
+	default:
+		h.gone(connection, r.kind == hopGone)
 	}
 }
 

@@ -19,6 +19,8 @@ func (m *Machine) connected(c *Call, r *streams.HeartbeatRequest, soft *streams.
 		sm.Connection = 0
 	case c.Hold.gone.Load(): // its connection ended while the heartbeat waited for its turn
 		m.startDisconnect(memberKey{g.ID, g.Member(r.MemberID).ID}, sm, limit)
+	case c.Hold.ended.Load(): // its end is told once
+		sm.Connection = 0
 	case sm.Connection != c.Hold.ID:
 		sm.Connection = c.Hold.ID
 		members := m.kept.connections[sm.Connection]
@@ -44,6 +46,7 @@ func (m *Machine) Gone(now int64, holder *Holder, byClient bool) {
 	if byClient {
 		holder.gone.Store(true)
 	}
+	holder.ended.Store(true)
 	members := m.kept.connections[holder.ID]
 	delete(m.kept.connections, holder.ID)
 	if h := m.kept.byHolder[holder.ID]; h != nil {

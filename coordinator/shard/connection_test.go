@@ -83,3 +83,18 @@ func TestADisconnectIsNothingWithoutTheSetting(t *testing.T) {
 		t.Fatal("connections are remembered for nothing")
 	}
 }
+
+// TestNothingIsKeptOfAnEndedConnection: a heartbeat of it may still wait for its turn when its end is told.
+func TestNothingIsKeptOfAnEndedConnection(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 20_000
+	ls, calls, _ := r.stable("g", "a")
+	r.Gone(r.now, ls[0].holder, false)
+	l := r.line()
+	l.holder.Release(1)
+	r.Gone(r.now, l.holder, false)
+	l.send(beat("g", "a", calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch))
+	if n := len(r.kept.connections); n != 0 {
+		t.Fatalf("%d connections are remembered for ever", n)
+	}
+}

@@ -12,6 +12,7 @@ type Holder struct {
 	released atomic.Uint64 // all heartbeats up to this number are to be answered
 	held     atomic.Uint64 // the heartbeat that is held; 0: none
 	gone     atomic.Bool   // its client has ended the connection
+	ended    atomic.Bool   // the connection has ended, by whomever
 }
 
 // NewHolder makes a Holder; id is not used for another connection of the node.
