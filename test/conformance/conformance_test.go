@@ -96,7 +96,7 @@ func play(t *testing.T, c *devcluster.Cluster, beforeStep func(*Scenario, int) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := Options{Bootstrap: strings.Split(c.Bootstrap(), ",")[0], Propagation: 20 * time.Millisecond, Patience: 20 * time.Second, BeforeStep: beforeStep}
+	options := Options{Bootstrap: strings.Split(c.Bootstrap(), ",")[0], Propagation: 20 * time.Millisecond, Patience: 20 * time.Second, Repeats: true, BeforeStep: beforeStep}
 	answers := make([]*Answers, len(scenarios))
 	var group errgroup.Group
 	group.SetLimit(atATime)

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -141,9 +142,11 @@ func (r *runner) heartbeat(kind beatKind, m *member, o fields) (*kmsg.StreamsGro
 			req.ShutdownApplication = o.bool(k)
 		}
 	}
+	sent := time.Now()
 	kr, err := r.c.group(req.Group, req, func(x kmsg.Response) int16 { return x.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode })
 	check(err)
 	resp := kr.(*kmsg.StreamsGroupHeartbeatResponse)
+	r.unrepeat(m, req, resp, sent)
 	if v, ok := o["remember"]; resp.ErrorCode == 0 && (!ok || v == true) {
 		m.epoch = resp.MemberEpoch
 		m.endpointEpoch = resp.EndpointInformationEpoch
@@ -158,6 +161,31 @@ func (r *runner) heartbeat(kind beatKind, m *member, o fields) (*kmsg.StreamsGro
 		}
 	}
 	return resp, req.MemberID
+}
+
+// unrepeat takes the task lists out of an answer that only repeats them: a server may do so (see Options.Repeats) when the
+// member has not acknowledged them for a heartbeat interval, which depends on how fast the steps were.
+func (r *runner) unrepeat(m *member, req *kmsg.StreamsGroupHeartbeatRequest, resp *kmsg.StreamsGroupHeartbeatResponse, sent time.Time) {
+	if resp.ErrorCode != 0 {
+		return
+	}
+	same := func(active, standby, warmup []kmsg.TaskIDs) bool {
+		return show(tasksOut(notNil(active))) == show(tasksOut(notNil(m.active))) &&
+			show(tasksOut(notNil(standby))) == show(tasksOut(notNil(m.standby))) &&
+			show(tasksOut(notNil(warmup))) == show(tasksOut(notNil(m.warmup)))
+	}
+	interval := time.Duration(resp.HeartbeatIntervalMillis) * time.Millisecond
+	switch {
+	case req.ActiveTasks != nil && same(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks):
+		m.told = time.Time{}
+	case req.MemberEpoch <= 0 || req.ActiveTasks != nil || req.MemberEpoch != resp.MemberEpoch || resp.ActiveTasks == nil:
+	case r.o.Repeats && !m.told.IsZero() && time.Since(m.told) >= interval && same(resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks):
+		resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks = nil, nil, nil
+		m.told = sent
+	}
+	if resp.ActiveTasks != nil {
+		m.told = sent
+	}
 }
 
 func statusOut(st []kmsg.StreamsGroupHeartbeatResponseStatus) any {

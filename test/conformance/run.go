@@ -18,6 +18,8 @@ type Options struct {
 	Propagation time.Duration
 	// Patience is how long to retry while the server is unreachable or the coordinator is loading.
 	Patience time.Duration
+	// Repeats says that the server repeats task lists which a member has not acknowledged for a heartbeat interval.
+	Repeats bool
 	// BeforeStep is called before each step (counted from 1); what it returns is called after the step. An error ends the
 	// scenario. Nil: nothing is called.
 	BeforeStep func(s *Scenario, nr int) (after func(), err error)
@@ -86,6 +88,7 @@ type member struct {
 	active        []kmsg.TaskIDs
 	standby       []kmsg.TaskIDs
 	warmup        []kmsg.TaskIDs
+	told          time.Time // when it asked for the task lists that it has not acknowledged; zero when there are none
 	topology      string
 	generation    int32 // classic members
 	joinedClassic bool

@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := conformance.Options{Bootstrap: startConformant(t, folder+"broker.properties"), Propagation: 150 * time.Millisecond, Patience: 20 * time.Second}
+	options := conformance.Options{Bootstrap: startConformant(t, folder+"broker.properties"), Propagation: 150 * time.Millisecond, Patience: 20 * time.Second, Repeats: true}
 	answers := make([]*conformance.Answers, len(scenarios))
 	const atATime = 6
 	width := make(chan struct{}, atATime)

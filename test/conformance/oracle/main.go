@@ -53,6 +53,7 @@ func parse(args []string) (*flags, error) {
 	fs.StringVar(&f.run, "run", "", "only scenarios whose name matches this regular expression")
 	fs.StringVar(&f.json, "json", "", "also write the results to this file as JSON")
 	fs.BoolVar(&f.messages, "messages", false, "also compare error messages and status details")
+	fs.BoolVar(&f.options.Repeats, "repeats", false, "the server repeats task lists that a member has not acknowledged for a heartbeat interval, as coordd does")
 	fs.BoolVar(&f.slow, "slow", false, "also run scenarios tagged slow")
 	fs.StringVar(&f.skipTags, "skip-tags", "", "comma-separated; leaves out scenarios with one of these tags, such as other-types")
 	fs.BoolVar(&f.all, "all", false, "print every differing step, not only the first")
