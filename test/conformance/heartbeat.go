@@ -178,7 +178,7 @@ func (r *runner) unrepeat(m *member, req *kmsg.StreamsGroupHeartbeatRequest, res
 	switch {
 	case req.ActiveTasks != nil && same(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks):
 		m.told = time.Time{}
-	case req.MemberEpoch <= 0 || req.ActiveTasks != nil || req.MemberEpoch != resp.MemberEpoch || resp.ActiveTasks == nil:
+	case req.MemberEpoch <= 0 || req.ActiveTasks != nil || req.MemberEpoch != m.epoch || resp.ActiveTasks == nil:
 	case r.o.Repeats && !m.told.IsZero() && time.Since(m.told) >= interval && same(resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks):
 		resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks = nil, nil, nil
 		m.told = sent
