@@ -47,8 +47,14 @@ func (m *Machine) HandOver(now int64) []byte {
 		if e.soft == nil || m.committed.Group(id) == nil {
 			continue
 		}
+		soft := e.soft
+		if e.computing != 0 { // the job ends with this leadership: the target is due at the next leader
+			due := *soft
+			due.AssignmentDue = now
+			soft = &due
+		}
 		for _, offsets := range []bool{true, false} {
-			longer := streams.AppendHandover(b, id, e.soft, now, offsets)
+			longer := streams.AppendHandover(b, id, soft, now, offsets)
 			if len(longer) <= MaxHandover {
 				b = longer
 				break

@@ -241,10 +241,7 @@ func (s *Soft) Inherit(h *Handover, g *fsm.Group, at, now int64) {
 		return max(until(deadline), now+minAfterTransferMs)
 	}
 	s.EndpointEpoch, s.EndpointsStale, s.Torn = h.soft.EndpointEpoch, h.soft.EndpointsStale, h.soft.Torn
-	s.InitialDelayUntil = until(h.soft.InitialDelayUntil)
-	if due := until(h.soft.AssignmentDue); due != 0 { // else a target that is due was being computed there, and is lost
-		s.AssignmentDue = due
-	}
+	s.InitialDelayUntil, s.AssignmentDue = until(h.soft.InitialDelayUntil), until(h.soft.AssignmentDue)
 	s.fastEpoch, s.fastSince = h.soft.fastEpoch, since(h.soft.fastSince)
 	for i := range h.members {
 		from := &h.members[i]
