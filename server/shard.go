@@ -84,8 +84,10 @@ type runner struct {
 	serving atomic.Uint64 // term in which the machine leads, or led last
 	handed  atomic.Pointer[handover]
 
-	leadMu  sync.Mutex
-	leading uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
+	leadMu sync.Mutex
+	// leadsFrom is when the last leadership of this node began.
+	leadsFrom atomic.Pointer[time.Time]
+	leading   uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
 
 	leaderMu sync.Mutex
 	leader   int32 // -1: unknown
@@ -97,6 +99,7 @@ var _ shard.Host = (*runner)(nil)
 func newRunner(n *Node, number uint32) *runner {
 	r := &runner{node: n, number: number, leader: -1, changed: make(chan struct{})}
 	r.replica = newReplica(nil)
+	r.leadsFrom.Store(&time.Time{})
 	r.machine = shard.New(r, n.shardOptions())
 	r.owner = owner{step: r.step, flush: r.flush}
 	r.timer = time.AfterFunc(time.Hour, func() { r.post(input{kind: inputTick}) })
@@ -179,6 +182,8 @@ const topicsPatience = 200 * time.Millisecond
 // lead begins to serve. Groups were decided by the image of the node that led before: with an older one a topic that was just
 // created would count as missing, and members would lose their tasks to a change of leaders.
 func (r *runner) lead(c raftnode.Elected) {
+	now := time.Now()
+	r.leadsFrom.Store(&now)
 	if r.node.watcher.Status().Reachable {
 		ctx, cancel := context.WithTimeout(r.node.ctx, topicsPatience)
 		r.node.watcher.Renew(ctx)
@@ -279,6 +284,9 @@ func (r *runner) Topics() (topology.Metadata, uint64) {
 	image := r.node.watcher.Image()
 	return image, image.Version
 }
+
+// TopicsCurrent implements shard.Host.
+func (r *runner) TopicsCurrent() bool { return !r.node.watcher.AsOf().Before(*r.leadsFrom.Load()) }
 
 // RefreshTopics implements shard.Host.
 func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }

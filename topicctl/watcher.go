@@ -29,6 +29,7 @@ type Watcher struct {
 	cfg     WatcherConfig
 	image   atomic.Pointer[Image]
 	status  atomic.Pointer[Status]
+	asOf    atomic.Pointer[time.Time] // when the last question was asked whose answer is in the image
 	refresh chan struct{}
 	urgent  chan struct{}
 	ready   chan struct{}
@@ -59,6 +60,7 @@ func NewWatcher(cfg WatcherConfig) *Watcher {
 	w := &Watcher{cfg: cfg, refresh: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ready: make(chan struct{})}
 	w.image.Store(emptyImage)
 	w.status.Store(&Status{})
+	w.asOf.Store(&time.Time{})
 	return w
 }
 
@@ -71,6 +73,9 @@ func orDefault[T int | time.Duration](v, def T) T {
 
 // Image is the newest image; Version 0 until the upstream answered once. It is never nil.
 func (w *Watcher) Image() *Image { return w.image.Load() }
+
+// AsOf is a moment at which the upstream was as the image says; zero before the first answer.
+func (w *Watcher) AsOf() time.Time { return *w.asOf.Load() }
 
 // Status reports whether the upstream answers.
 func (w *Watcher) Status() Status { return *w.status.Load() }
@@ -182,6 +187,7 @@ const (
 // poll asks once. Unless confirmed, an answer in which topics or partitions are missing changes nothing: a broker that
 // lags behind or has just started must not make groups lose their topics.
 func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
+	asked := time.Now()
 	pollCtx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	snapshot, err := w.cfg.Source.Metadata(pollCtx)
 	cancel()
@@ -200,6 +206,7 @@ func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
 	if !confirmed && old.shrunk(image) {
 		return pollSuspect
 	}
+	defer w.asOf.Store(&asked)
 	if image == old {
 		return pollGood
 	}

@@ -86,9 +86,22 @@ func TestWatcherRenews(t *testing.T) {
 			if time.Since(begin) != 0 {
 				t.Errorf("waited %v", time.Since(begin))
 			}
+			if w.AsOf().Before(begin) {
+				t.Errorf("renewed at %v, but as of %v", begin, w.AsOf())
+			}
 		}
 		f.set(func() { f.down = errors.New("refused") })
+		time.Sleep(time.Minute)
+		begin := time.Now()
 		w.Renew(t.Context()) // returns although there is no answer
+		if !w.AsOf().Before(begin) {
+			t.Errorf("no answer since %v, but as of %v", begin, w.AsOf())
+		}
+		f.set(func() { f.down, f.hidden["a"] = nil, true })
+		w.Renew(t.Context())
+		if !w.AsOf().Before(begin) {
+			t.Errorf("an answer that is not believed counts: as of %v", w.AsOf())
+		}
 	})
 }
 

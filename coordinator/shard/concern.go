@@ -163,7 +163,8 @@ func decideTopics(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decisio
 		return streams.Decision{}, false
 	}
 	env := m.env(g.ID)
-	return streams.TopicsChanged(g, soft, &env), true
+	d := streams.TopicsChanged(g, soft, &env)
+	return d, !m.doubtful(&d)
 }
 
 // TopicsChanged tells that [Host.Topics] changed: groups with held members need not wait for a heartbeat to see it.

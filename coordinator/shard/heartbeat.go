@@ -40,6 +40,10 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	d := streams.Heartbeat(streams.HeartbeatInput{
 		Group: g, Soft: soft, Env: env, Client: c.Client, Request: r, MayHold: c.Hold != nil, Arrived: c.arrived, Held: c.wasHeld,
 	})
+	if g != nil && m.doubtful(&d) {
+		m.withoutTopics(c, r)
+		return
+	}
 	m.lookAgain(d.Reply.Status)
 	if len(d.Records) > 0 {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
@@ -103,8 +107,8 @@ func (m *Machine) lookAgain(statuses []streams.Status) {
 	}
 }
 
-// withoutTopics answers while nothing is known of the upstream's topics yet: deciding now would take them all for
-// missing. The member is alive, which counts.
+// withoutTopics answers while nothing is known of the upstream's topics yet, or nothing that is current: deciding now would
+// take topics for missing. The member is alive, which counts.
 func (m *Machine) withoutTopics(c *Call, r *streams.HeartbeatRequest) {
 	if soft := m.softOf(r.GroupID); soft != nil && soft.Members[r.MemberID] != nil {
 		soft.Members[r.MemberID].SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)

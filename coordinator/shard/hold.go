@@ -167,6 +167,12 @@ func (m *Machine) decideHeld(h *held) bool {
 	c, r, e := h.call, h.request, h.group
 	id := r.GroupID
 	d := m.decisionOn(m.working, h)
+	if m.doubtful(&d) {
+		if h.over {
+			m.withoutTopics(m.unhold(h), r)
+		}
+		return true
+	}
 	answer := h.over || d.Reply.Err != nil || d.Holding.News || d.Holding.Expects ||
 		e.soft.Members[r.MemberID].HoldMs(m.host.Settings(id)) == 0
 	if len(d.Records) == 0 {

@@ -27,6 +27,9 @@ type Host interface {
 	Settings(group string) *coordinator.GroupSettings
 	// Topics is the upstream's topics now, and a number that changes when any of them changes.
 	Topics() (topology.Metadata, uint64)
+	// TopicsCurrent says whether Topics is no older than this node's leadership. With an older picture a topic that the
+	// leader before knew may seem to be missing.
+	TopicsCurrent() bool
 	// RefreshTopics asks for a new picture of the topics soon: a topic was not there.
 	RefreshTopics()
 	// Assignor is the assignor of that name, or the default one where the name is not registered.

@@ -20,6 +20,8 @@ type rig struct {
 	settings coordinator.GroupSettings
 	topics   topics
 	changes  uint64 // of topics
+	// oldTopics says that the topics are a picture from before the leadership.
+	oldTopics bool
 
 	refreshed int
 	known     int64 // what Proof says
@@ -69,6 +71,7 @@ func (r *rig) Topics() (topology.Metadata, uint64) {
 }
 func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
 func (r *rig) RefreshTopics()                                    { r.refreshed++ }
+func (r *rig) TopicsCurrent() bool                               { return !r.oldTopics }
 func (r *rig) CreationError(string) string                       { return "" }
 func (r *rig) CreateTopics(g string, _ []topology.InternalTopic) { r.created = append(r.created, g) }
 func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }

@@ -186,6 +186,16 @@ func (m *Machine) withoutTopicsYet() bool {
 	return version == 0
 }
 
+// doubtful says that a decision comes of a picture of the topics that may be older than what the leader before decided by:
+// members would lose their tasks to a change of leaders. It is made again when the picture is current.
+func (m *Machine) doubtful(d *streams.Decision) bool {
+	if d.Cause.Kinds&(streams.CauseTopicChange|streams.CauseValidation) == 0 || m.host.TopicsCurrent() {
+		return false
+	}
+	m.host.RefreshTopics()
+	return true
+}
+
 // decideTick does what the group's own timers are for. Before the topics are known it waits: all of them would count as
 // missing, and every member would lose its tasks.
 func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
@@ -198,7 +208,12 @@ func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams
 			return streams.Decision{}, false
 		}
 		env := m.env(g.ID)
-		return streams.Tick(g, soft, &env), true
+		d := streams.Tick(g, soft, &env)
+		if m.doubtful(&d) {
+			m.timers.arm(key, m.now+m.options.RetryMs)
+			return streams.Decision{}, false
+		}
+		return d, true
 	}
 }
 

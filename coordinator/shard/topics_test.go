@@ -3,6 +3,7 @@ package shard
 import (
 	"testing"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 )
 
@@ -42,4 +43,41 @@ func (r *rig) tick(ms int64) {
 	r.timers.wakeAt = r.now
 	r.Tick(r.now)
 	r.Flush()
+}
+
+// TestAnOldPictureOfTheTopicsTakesNoTask: a new leader whose picture of the topics is older than what the leader before
+// decided by must not take a topic for missing that was created a moment ago.
+func TestAnOldPictureOfTheTopicsTakesNoTask(t *testing.T) {
+	r := newRig(t)
+	epoch := r.joined("g", "a").MemberEpoch
+	state := r.committed
+	known := r.topics
+	r.topics, r.oldTopics = topics{"another": 1}, true
+	r.Lost(r.now)
+	r.Elected(r.now, 2, state)
+	r.freshProof()
+
+	r.refreshed = 0
+	beat := &streams.HeartbeatRequest{GroupID: "g", MemberID: "a", MemberEpoch: epoch, RebalanceTimeoutMs: -1}
+	c, a := r.send(beat)
+	r.commitAll()
+	if !a.done || c.Err == nil || c.Err.Code != coordinator.CoordinatorLoadInProgress || r.refreshed == 0 {
+		t.Fatalf("with an old picture: done %v, %v, %d refreshes", a.done, c.Err, r.refreshed)
+	}
+	if got := r.committed.Group("g").Epoch(); got != state.Group("g").Epoch() {
+		t.Fatalf("group epoch %d after an old picture, want %d", got, state.Group("g").Epoch())
+	}
+	// What the old picture agrees with goes on.
+	r.topics = known
+	if c, _ := r.send(beat); c.Err != nil || c.Heartbeat.Err != nil || c.Heartbeat.MemberEpoch != epoch {
+		t.Fatalf("with the right topics: %v, %+v", c.Err, c.Heartbeat)
+	}
+	// A current picture in which the topic is gone is believed.
+	r.topics, r.oldTopics = topics{"another": 1}, false
+	r.changes += 10
+	c, _ = r.send(beat)
+	r.commitAll()
+	if c.Err != nil || len(c.Heartbeat.Status) != 1 || c.Heartbeat.Status[0].Code != streams.StatusMissingSourceTopics {
+		t.Fatalf("with a current picture: %v, %+v", c.Err, c.Heartbeat)
+	}
 }
