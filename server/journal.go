@@ -47,7 +47,7 @@ func journalView(g *fsm.Group) []web.JournalEntry {
 			v.SettledAfterMs = max(0, e.SettledAtMs-e.StartedAtMs) // clocks of two leaders may differ
 		}
 		for _, c := range e.Counts {
-			v.Counts = append(v.Counts, web.JournalCount{Cause: streams.CauseKind(1 << c.Kind).String(), Count: c.Count})
+			v.Counts = append(v.Counts, web.JournalCount{Cause: streams.CauseKind(1 << uint8(c.Kind)).String(), Count: c.Count})
 		}
 		for i := range e.Causes {
 			v.Causes = append(v.Causes, causeView(&e.Causes[i]))

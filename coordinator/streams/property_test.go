@@ -10,85 +10,12 @@ import (
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
-	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
 // quietRounds bounds how many rounds of heartbeats (one of each member) a group needs to settle once nothing happens.
 const quietRounds = 8
-
-// simClient is a client that follows the protocol as the Java client does: it reports its tasks when they changed and
-// after trouble, applies an assignment before it acknowledges it, and joins anew with the same id when it is fenced.
-type simClient struct {
-	id, process, instance string
-	endpoint              *record.Endpoint
-	version               int16
-	alive                 bool
-	removed               bool // its session or its time to revoke is over
-	epoch                 int32
-	endpointEpoch         int32
-	goal                  topology.Assignment // what it was told last
-	running               topology.Assignment // what it runs
-	report                bool                // the next heartbeat carries the tasks
-	incarnation           int
-}
-
-func (c *simClient) request() *HeartbeatRequest {
-	req := &HeartbeatRequest{
-		Version: c.version, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, EndpointEpoch: c.endpointEpoch,
-		RebalanceTimeoutMs: -1, InstanceID: optional(c.instance),
-	}
-	if c.epoch == JoinEpoch {
-		req.RebalanceTimeoutMs = 60000
-		req.ProcessID, req.UserEndpoint = &c.process, c.endpoint
-		req.ClientTags = []record.KeyValue{}
-		req.Active, req.Standby, req.Warmup = topology.Tasks{}, topology.Tasks{}, topology.Tasks{}
-	} else if c.report {
-		// A report is final: what it lacks is not started before it is told again (see reconciler.step).
-		c.goal = c.running
-		req.Active, req.Standby, req.Warmup = c.running.Active.NonNil(), c.running.Standby.NonNil(), c.running.Warmup.NonNil()
-	}
-	return req
-}
-
-// told takes a response. New tasks are only run after apply. A client that follows the protocol is told that it is unknown
-// only after it was removed for its silence, and is never fenced.
-func (c *simClient) told(r *HeartbeatResponse) error {
-	if r.Err != nil {
-		if r.Err.Code == coordinator.UnknownMemberID && c.removed {
-			c.epoch, c.goal, c.running = JoinEpoch, topology.Assignment{}, topology.Assignment{}
-			c.report, c.removed = false, false
-			return nil
-		}
-		return fmt.Errorf("client %s would die or lose its tasks: %v", c.id, r.Err)
-	}
-	if r.MemberEpoch < 1 {
-		return fmt.Errorf("client %s was told epoch %d", c.id, r.MemberEpoch)
-	}
-	if (r.Active == nil) != (r.Standby == nil) || (r.Active == nil) != (r.Warmup == nil) || r.Status == nil {
-		return fmt.Errorf("client %s got a mixed response %+v", c.id, r)
-	}
-	for _, s := range r.Status {
-		if c.version < 1 && s.Code == StatusMissingClientTags {
-			return fmt.Errorf("client %s of version 0 is told a status that it does not know", c.id)
-		}
-	}
-	c.epoch, c.endpointEpoch, c.report = r.MemberEpoch, r.EndpointEpoch, false
-	if r.Active != nil {
-		// Told again before it could apply: it answers even if there is nothing left to do.
-		c.report = !c.running.SameTasks(c.goal)
-		c.goal = topology.Assignment{Active: r.Active, Standby: r.Standby, Warmup: r.Warmup}
-	}
-	return nil
-}
-
-// apply makes the client run what it was told, and report it.
-func (c *simClient) apply() {
-	if !c.running.SameTasks(c.goal) {
-		c.running, c.report = c.goal, true
-	}
-}
 
 // simulation is a world with clients. Its methods are the actions of the property test.
 type simulation struct {
@@ -415,92 +342,6 @@ func (s *simulation) passComputing(ms int64) {
 			step = min(step, max(0, at-s.now))
 		}
 		s.pass(step)
-	}
-}
-
-// check holds the invariants of docs/architecture.md that concern decisions.
-func (s *simulation) check() {
-	g := s.group()
-	if g == nil {
-		return
-	}
-	if g.Epoch() < s.epoch || g.AssignmentEpoch() < s.assigned || g.AssignmentEpoch() > g.Epoch() {
-		s.t.Fatalf("epochs went back or apart: %d/%d after %d/%d", g.Epoch(), g.AssignmentEpoch(), s.epoch, s.assigned)
-	}
-	s.checkTargets(g.AssignmentEpoch() == s.assigned)
-	s.epoch, s.assigned = g.Epoch(), g.AssignmentEpoch()
-	active := map[topology.Task]string{}
-	copies := map[processTask]string{}
-	members := map[string]int32{}
-	for m := range g.Members() {
-		c := m.Current
-		members[m.ID] = c.MemberEpoch
-		if c.MemberEpoch != StaticLeaveEpoch && c.MemberEpoch < s.members[m.ID] {
-			s.t.Fatalf("epoch of %s went back from %d to %d", m.ID, s.members[m.ID], c.MemberEpoch)
-		}
-		s.checkCopies(m.ID, m.Meta.ProcessID, c, active, copies)
-	}
-	s.members = members
-	for _, c := range s.clients {
-		m := g.Member(c.id)
-		if m == nil || !c.alive {
-			continue
-		}
-		for task := range c.running.Active.All() {
-			if !m.Current.Assigned.Active.Contains(task) && !m.Current.Revoking.Active.Contains(task) {
-				s.t.Fatalf("%s runs %v, which the group has taken back: %s", c.id, task, showCurrent(m.Current))
-			}
-			topic := map[string]string{"0": "in", "1": "in2"}[task.Subtopology]
-			code := offsets.CheckCommit(g, &offsets.CommitRequest{
-				Version: 10, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, Topics: []offsets.CommitTopic{{
-					Name: topic, Partitions: []offsets.CommitPartition{{Partition: task.Partition}},
-				}},
-			})
-			if code != coordinator.None {
-				s.t.Fatalf("%s, told epoch %d, cannot commit for %v, which it runs (%d): %s", c.id, c.epoch, task, code, showCurrent(m.Current))
-			}
-		}
-	}
-}
-
-// checkTargets: a target moves with the assignment epoch only, but for one that is written in parts, of which nobody gets
-// anything before it is whole.
-func (s *simulation) checkTargets(same bool) {
-	targets, held := map[string]topology.Assignment{}, map[string]topology.Assignment{}
-	for m := range s.group().Members() {
-		targets[m.ID], held[m.ID] = targetOf(m).Assignment, currentOf(m).Assigned
-		if old, known := s.targets[m.ID]; same && !s.soft.Torn && known && !old.SameTasks(targets[m.ID]) {
-			s.t.Fatalf("the target of %s changed within assignment epoch %d", m.ID, s.assigned)
-		}
-		if had, known := s.held[m.ID]; same && s.soft.Torn && known && !minus(held[m.ID], had).IsEmpty() {
-			s.t.Fatalf("%s was given %s by half a target", m.ID, showAssignment(minus(held[m.ID], had), false))
-		}
-	}
-	s.targets, s.held = targets, held
-}
-
-func (s *simulation) checkCopies(id, process string, c *record.CurrentAssignment, active map[topology.Task]string, copies map[processTask]string) {
-	own := map[topology.Task]bool{}
-	for i, role := range []topology.Tasks{
-		c.Assigned.Active, c.Revoking.Active, c.Assigned.Standby, c.Revoking.Standby, c.Assigned.Warmup, c.Revoking.Warmup,
-	} {
-		for task := range role.All() {
-			if i < 2 {
-				if other, ok := active[task]; ok {
-					s.t.Fatalf("task %v is active on %s and %s", task, other, id)
-				}
-				active[task] = id
-			}
-			key := processTask{process, task}
-			if other, ok := copies[key]; ok && (other != id || !own[task]) {
-				s.t.Fatalf("process %s holds %v twice, on %s and %s", process, task, other, id)
-			}
-			if own[task] && (i < 2 || !c.Revoking.Active.Contains(task)) {
-				s.t.Fatalf("%s holds %v twice: %s", id, task, showCurrent(c))
-			}
-			own[task] = true
-			copies[key] = id
-		}
 	}
 }
 
