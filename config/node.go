@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/coordd/coordd/coordinator"
 )
@@ -64,10 +65,10 @@ type Streams struct {
 func (n *Node) check() error {
 	s := &n.Streams
 	d := &s.Defaults
-	within := func(name string, value, low, high int32, lowName, highName string) error {
+	within := func(name string, value, low, high int32, limits ...string) error {
 		if value < low || value > high {
 			return &Error{Setting: name, Value: strconv.Itoa(int(value)),
-				Allowed: fmt.Sprintf("%d to %d, by %s and %s", low, high, lowName, highName)}
+				Allowed: fmt.Sprintf("%d to %d, by %s", low, high, strings.Join(limits, " and "))}
 		}
 		return nil
 	}
@@ -88,11 +89,11 @@ func (n *Node) check() error {
 		within("group.streams.assignment.interval.ms", d.AssignmentIntervalMs, s.MinAssignmentIntervalMs, s.MaxAssignmentIntervalMs,
 			"group.streams.min.assignment.interval.ms", "group.streams.max.assignment.interval.ms"),
 		within("group.streams.task.offset.interval.ms", d.TaskOffsetIntervalMs, s.MinTaskOffsetIntervalMs, maxInt32,
-			"group.streams.min.task.offset.interval.ms", "the largest int"),
+			"group.streams.min.task.offset.interval.ms"),
 		within("group.streams.num.standby.replicas", d.NumStandbyReplicas, 0, s.MaxStandbyReplicas,
-			"zero", "group.streams.max.standby.replicas"),
+			"group.streams.max.standby.replicas"),
 		within("group.streams.num.warmup.replicas", d.NumWarmupReplicas, 0, s.MaxWarmupReplicas,
-			"zero", "group.streams.max.warmup.replicas"),
+			"group.streams.max.warmup.replicas"),
 	}
 	for _, err := range relations {
 		if err != nil {

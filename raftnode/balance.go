@@ -57,7 +57,7 @@ func (n *Node) balance(now time.Time) bool {
 			g.unplannedAt, g.cold = now, false // leave the group alone for a while
 			g.mu.Unlock()
 		} else {
-			g.log.Info("leadership moved to the preferred node", "node", to)
+			g.log.Info("leadership moved to the preferred node", "to", to)
 		}
 		return true
 	}

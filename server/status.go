@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -132,9 +133,18 @@ func (n *Node) askNode(ctx context.Context, id int32) web.NodeStatus {
 	defer cancel()
 	s, err := n.peer(id).Node(ctx)
 	if err != nil {
-		return web.NodeStatus{Node: id, Error: err.Error()}
+		return web.NodeStatus{Node: id, Error: reason(err).Error()}
 	}
 	return s
+}
+
+// reason is why a call to another node failed, without the client's advice on the admin port: it went to the Raft port.
+func reason(err error) error {
+	var call *url.Error
+	if errors.As(err, &call) {
+		return call.Err
+	}
+	return err
 }
 
 // peer reads another node's status over the Raft port.
@@ -271,6 +281,9 @@ func (n *Node) LocalGroup(id string) (web.GroupDetail, bool) {
 		return web.GroupDetail{}, false
 	}
 	detail := web.GroupDetail{GroupSummary: n.summary(int(number), g), MemberList: []web.GroupMember{}}
+	if image := n.watcher.Image(); image.Version != 0 && g.NumMembers() > 0 {
+		detail.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
+	}
 	for m := range g.Members() {
 		detail.MemberList = append(detail.MemberList, memberView(m))
 	}

@@ -262,7 +262,7 @@ func (s *system) propose(ctx context.Context, records []record.Record) {
 	}
 	for _, r := range records {
 		if n, ok := r.Value.(*record.Node); ok {
-			s.node.log.Info("node is shown to clients as", "node", r.Key.ID, "live", n.Live, "address", n.ClientHost, "port", n.ClientPort)
+			s.node.log.Info("what clients are shown of a node", "peer", r.Key.ID, "live", n.Live, "address", n.ClientHost, "port", n.ClientPort)
 		}
 	}
 }

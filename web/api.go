@@ -89,6 +89,8 @@ type GroupSummary struct {
 // GroupDetail is one group with its members.
 type GroupDetail struct {
 	GroupSummary
+	// Problem says which topics are missing or do not fit; empty when nothing is wrong.
+	Problem    string        `json:"problem,omitempty"`
 	MemberList []GroupMember `json:"memberList"`
 }
 

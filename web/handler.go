@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -51,8 +52,15 @@ func NodeHandler(c Cluster) http.Handler {
 	return mux
 }
 
+// States are the states that a list of groups can be limited to, in any case of letters.
+var States = []string{"Empty", "NotReady", "Assigning", "Reconciling", "Stable"}
+
 func groups(c Cluster, w http.ResponseWriter, r *http.Request) {
 	state := r.URL.Query().Get("state")
+	if !slices.ContainsFunc(States, func(s string) bool { return state == "" || strings.EqualFold(s, state) }) {
+		answer(w, http.StatusBadRequest, Problem{Error: fmt.Sprintf("state %q is not allowed (allowed: %s)", state, strings.Join(States, ", "))})
+		return
+	}
 	list := []GroupSummary{}
 	for _, g := range c.Groups() {
 		if state == "" || strings.EqualFold(g.State, state) {

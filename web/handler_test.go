@@ -66,6 +66,8 @@ func TestReadinessAndHealth(t *testing.T) {
 		{"/healthz", errors.New("shard 3 has no leader"), http.StatusOK, "alive"},
 		{"/readyz", nil, http.StatusOK, "ready"},
 		{"/readyz", errors.New("shard 3 has no leader"), http.StatusServiceUnavailable, "shard 3 has no leader"},
+		{"/v1/groups?state=stable", nil, http.StatusOK, `"a"`},
+		{"/v1/groups?state=bogus", nil, http.StatusBadRequest, "Empty, NotReady, Assigning, Reconciling, Stable"},
 		{"/nothing", nil, http.StatusNotFound, ""},
 	} {
 		s := httptest.NewServer(Handler(fake{test.err}, nil))

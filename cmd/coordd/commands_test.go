@@ -110,6 +110,11 @@ func TestExitCodes(t *testing.T) {
 	headless := healthy()
 	headless.status.Quorum = false
 	headless.status.Shards[1].Leader = -1
+	waiting := healthy()
+	waiting.groups[0].State, waiting.groups[0].Problem = "NotReady", "MISSING_SOURCE_TOPICS: Source topics in are missing."
+	split := healthy()
+	split.status.Quorum = false
+	split.status.Shards[0].Leader, split.status.Shards[1].Leader = -1, -1
 	for _, test := range []struct {
 		name   string
 		c      cluster
@@ -122,12 +127,14 @@ func TestExitCodes(t *testing.T) {
 		{"no arguments", healthy(), "", exitOK, "Available Commands", ""},
 		{"leaders", healthy(), "leaders --admin NODE", exitOK, "node 1: silent", ""},
 		{"leaders without quorum", headless, "leaders --admin NODE", exitNoQuorum, "none", "shard 0 has no leader"},
+		{"leaders without any", split, "leaders --admin NODE", exitNoQuorum, "none", "shards system, 0 have no leader"},
 		{"status without quorum", headless, "status --admin NODE -o json", exitNoQuorum, `"quorum": false`, "no quorum"},
 		{"status", healthy(), "status --admin NODE", exitOK, "no answer: connection refused", ""},
 		{"groups", healthy(), "groups list --admin NODE", exitOK, "app", ""},
 		{"groups in another state", healthy(), "groups list --admin NODE --state empty -o json", exitOK, "[]", ""},
 		{"groups in an unknown state", healthy(), "groups list --admin NODE --state bogus", exitUsage, "", "Empty, NotReady"},
 		{"group", healthy(), "groups describe app --admin NODE", exitOK, "0_0,0_1", ""},
+		{"group that waits for topics", waiting, "groups describe app --admin NODE", exitOK, "problem: MISSING_SOURCE_TOPICS: Source topics in are missing.", ""},
 		{"absent group", healthy(), "groups describe nope --admin NODE", exitFailed, "", `group "nope" is not one of coordd's`},
 		{"groups without quorum", headless, "groups list --admin NODE", exitNoQuorum, "app", "shard 0 has no leader"},
 		{"group without quorum", headless, "groups describe app --admin NODE -o json", exitNoQuorum, "0_0", "no quorum"},
@@ -140,7 +147,7 @@ func TestExitCodes(t *testing.T) {
 		{"why of an absent group", healthy(), "groups why nope --admin NODE", exitFailed, "", `group "nope" is not one of coordd's`},
 		{"why without quorum", headless, "groups why app --admin NODE", exitNoQuorum, "app", "no quorum"},
 		{"why of no group", healthy(), "groups why --admin NODE", exitUsage, "", "--help"},
-		{"no group named", healthy(), "groups describe --admin NODE", exitUsage, "", "--help"},
+		{"no group named", healthy(), "groups describe --admin NODE", exitUsage, "", "name one group"},
 		{"dead node", healthy(), "leaders --admin 127.0.0.1:1", exitFailed, "", "is the node up"},
 		{"unknown command", healthy(), "leader", exitUsage, "", "unknown command"},
 		{"unknown flag", healthy(), "leaders --nope", exitUsage, "", "--nope"},
@@ -149,6 +156,8 @@ func TestExitCodes(t *testing.T) {
 		{"setting out of range", healthy(), "serve --set shards=100 --set data.dir=/x --set upstream.bootstrap.servers=h:1", exitUsage, "", "1 to 64"},
 		{"missing file", healthy(), "serve --config /nonexistent.yaml", exitFailed, "", "does not exist"},
 		{"settings", healthy(), "serve --help-settings", exitOK, "group.streams.session.timeout.ms", ""},
+		{"superfluous argument", healthy(), "serve coordd.yaml", exitUsage, "", "takes flags only"},
+		{"dev with an unknown log level", healthy(), "dev --log-level loud --port 1", exitUsage, "", "trace, debug, info, warn, error"},
 		{"dev on a bad port", healthy(), "dev --port 70000", exitUsage, "", "--port"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

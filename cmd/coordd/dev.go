@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/devcluster"
 )
 
@@ -27,6 +30,9 @@ Prints one line 'ready bootstrap.servers=…' when clients can use it. Ctrl-C st
   coordd dev --port 19092 --data ./coordd-data
   coordd dev --set group.streams.initial.rebalance.delay.ms=0`,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if !slices.Contains(logLevels, level) {
+				return usageError(&config.Error{Setting: "--log-level", Value: level, Allowed: "one of " + strings.Join(logLevels, ", ")})
+			}
 			o.Logger = newLogger(level, "text", os.Stderr)
 			o.Environ = os.Environ()
 			return dev(c, o)
@@ -39,6 +45,8 @@ Prints one line 'ready bootstrap.servers=…' when clients can use it. Ctrl-C st
 	c.Flags().StringVar(&level, "log-level", "warn", "least severe log line to write: trace, debug, info, warn, error")
 	return c
 }
+
+var logLevels = []string{"trace", "debug", "info", "warn", "error"}
 
 const devStartTimeout = 60 * time.Second
 

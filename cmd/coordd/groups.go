@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
-
-	"context"
 
 	"github.com/spf13/cobra"
 
@@ -24,9 +24,6 @@ func groupsCommand() *cobra.Command {
 	return c
 }
 
-// states are the states that a list can be limited to; "" is all.
-var states = []string{"", "Empty", "NotReady", "Assigning", "Reconciling", "Stable"}
-
 func groupsListCommand() *cobra.Command {
 	var f adminFlags
 	var state string
@@ -40,8 +37,8 @@ func groupsListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !slices.ContainsFunc(states, func(s string) bool { return strings.EqualFold(s, state) }) {
-				return usageError(&config.Error{Setting: "--state", Value: state, Allowed: strings.Join(states[1:], ", ")})
+			if state != "" && !slices.ContainsFunc(web.States, func(s string) bool { return strings.EqualFold(s, state) }) {
+				return usageError(&config.Error{Setting: "--state", Value: state, Allowed: strings.Join(web.States, ", ")})
 			}
 			groups, err := client.Groups(c.Context(), state)
 			if err != nil {
@@ -67,7 +64,7 @@ func groupsDescribeCommand() *cobra.Command {
 		Short: "Show a group with its members and tasks",
 		Example: `  coordd groups describe my-app
   coordd groups describe my-app -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneGroup,
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.client()
 			if err != nil {
@@ -82,6 +79,14 @@ func groupsDescribeCommand() *cobra.Command {
 	}
 	f.register(c)
 	return c
+}
+
+// oneGroup wants the id of a group as the only argument.
+func oneGroup(_ *cobra.Command, args []string) error {
+	if len(args) != 1 || args[0] == "" {
+		return fmt.Errorf("name one group, not %d; 'coordd groups list' shows them", len(args))
+	}
+	return nil
 }
 
 // quorumFirst puts the lack of a quorum before another outcome: without a leader what is shown of groups is only what the
@@ -99,6 +104,10 @@ func groupRows(t *table, g web.GroupDetail) {
 	t.row("GROUP", "STATE", "EPOCH", "ASSIGNMENT EPOCH", "TOPOLOGY EPOCH", "SHARD", "COORDINATOR")
 	t.row(g.Group, g.State, g.Epoch, g.AssignmentEpoch, g.TopologyEpoch, g.Shard, orNone(g.Coordinator))
 	t.row()
+	if g.Problem != "" {
+		t.row("problem: " + g.Problem)
+		t.row()
+	}
 	t.row("MEMBER", "EPOCH", "STATE", "CLIENT", "HOST", "ACTIVE", "STANDBY", "WARM-UP", "REVOKING", "TARGET ACTIVE", "TARGET STANDBY")
 	for _, m := range g.MemberList {
 		t.row(m.Member, m.Epoch, m.State, m.ClientID, m.Host, list(m.Active), list(m.Standby), list(m.Warmup),

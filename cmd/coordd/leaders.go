@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +48,7 @@ func leaderRows(t *table, shards []web.ShardView) {
 			}
 			followers = append(followers, fmt.Sprintf("node %d: %s", f.Node, state))
 		}
-		t.row(shardName(s.Shard), orNone(s.Leader), s.Term, s.AppliedIndex, list(followers))
+		t.row(shardName(s.Shard), orNone(s.Leader), s.Term, s.AppliedIndex, orDash(strings.Join(followers, ", ")))
 	}
 }
 
@@ -69,5 +70,9 @@ func quorumError(s web.ClusterStatus) error {
 			without = append(without, shardName(v.Shard))
 		}
 	}
-	return &exitError{exitNoQuorum, fmt.Sprintf("no quorum: shard %s has no leader; more than half of the nodes must be up and reach each other", list(without))}
+	subject := "shard " + list(without) + " has"
+	if len(without) > 1 {
+		subject = "shards " + strings.Join(without, ", ") + " have"
+	}
+	return &exitError{exitNoQuorum, "no quorum: " + subject + " no leader; more than half of the nodes must be up and reach each other"}
 }

@@ -62,6 +62,13 @@ func orNone(n int32) string {
 	return fmt.Sprint(n)
 }
 
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func list(items []string) string {
 	if len(items) == 0 {
 		return "-"

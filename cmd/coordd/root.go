@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -49,7 +50,7 @@ else through to the Kafka cluster behind it. Applications stay as they are: they
 func usageOnBadArguments(c *cobra.Command) {
 	check := c.Args
 	if check == nil {
-		check = cobra.NoArgs
+		check = noArguments
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {
@@ -63,6 +64,14 @@ func usageOnBadArguments(c *cobra.Command) {
 	if c.HasSubCommands() && c.Run == nil && c.RunE == nil {
 		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	}
+}
+
+// noArguments takes what follows a command that has subcommands for an unknown one, and for superfluous elsewhere.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 || c.HasSubCommands() {
+		return cobra.NoArgs(c, args)
+	}
+	return fmt.Errorf("%q is too much: '%s' takes flags only", args[0], c.CommandPath())
 }
 
 // usageError gives a refused setting the exit code for wrong usage.

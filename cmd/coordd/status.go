@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -52,7 +51,7 @@ func statusRows(t *table, s web.ClusterStatus) {
 			groups += shard.Groups
 			applied += shard.AppliedIndex
 		}
-		behind := fmt.Sprintf("%d brokers, %d topics", n.Upstream.Brokers, n.Upstream.Topics)
+		behind := plural(n.Upstream.Brokers, "broker") + ", " + plural(n.Upstream.Topics, "topic")
 		if !n.Upstream.Reachable {
 			behind = "no answer"
 			if n.Upstream.Error != "" {

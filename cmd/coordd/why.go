@@ -21,7 +21,7 @@ func groupsWhyCommand() *cobra.Command {
 		Example: `  coordd groups why my-app
   coordd groups why my-app --last 1 --moves
   coordd groups why my-app -o json`,
-		Args: cobra.ExactArgs(1),
+		Args: oneGroup,
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.client()
 			if err != nil {
@@ -61,10 +61,10 @@ func journalRows(t *table, j web.GroupJournal, moves bool) {
 			orDash(e.Slowest), orDash(first.Detail))
 		if moves {
 			for _, m := range e.Moves {
-				t.row("", "", "  "+m.Role+" "+m.Task, orNobody(m.From)+" -> "+orNobody(m.To))
+				t.row("", "", "  "+m.Role+" "+m.Task, orNobody(m.From)+" -> "+orNobody(m.To), "", "", "", "", "", "")
 			}
 			if more := int(e.Moved) - len(e.Moves); more > 0 {
-				t.row("", "", fmt.Sprintf("  and %d more", more))
+				t.row("", "", fmt.Sprintf("  and %d more", more), "", "", "", "", "", "", "")
 			}
 		}
 	}

@@ -47,6 +47,22 @@ func Describe(g *fsm.Group, soft *Soft, env *Env, groupID string) *Description {
 	return d
 }
 
+// TopicsProblem says which topics keep the group from running, as its members are told, by the topics in env. It is empty
+// when nothing is wrong, and when that is not known.
+func TopicsProblem(g *fsm.Group, env *Env) string {
+	if g.Topology == nil || env.Metadata == nil {
+		return ""
+	}
+	topics, err := configured(nil, g.Topology, env)
+	switch {
+	case err != nil:
+		return err.Message
+	case topics.Configured.Problem != nil:
+		return topics.Configured.Problem.Error() + creationErrors(env, topics.Configured)
+	}
+	return ""
+}
+
 func assignorName(env *Env) string {
 	switch {
 	case env.Assignor != nil:

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
 )
 
 // noStatus is the status of a response without any: clients take an absent list for "unchanged".
@@ -75,7 +76,7 @@ func (h *heartbeat) status() []Status {
 		list = append(list, Status{StatusAssignmentDelayed, h.delayed})
 	}
 	if p := h.topics.Configured.Problem; p != nil {
-		list = append(list, Status{StatusCode(p.Kind), p.Detail + h.creationErrors()})
+		list = append(list, Status{StatusCode(p.Kind), p.Detail + creationErrors(&h.env, h.topics.Configured)})
 	}
 	if who := h.shutdown(); who != "" {
 		list = append(list, Status{StatusShutdownApplication, "Streams group member " + who +
@@ -100,14 +101,14 @@ func (h *heartbeat) shutdown() string {
 }
 
 // creationErrors says why topics that are to be created could not be created so far.
-func (h *heartbeat) creationErrors() string {
-	if h.env.CreationErrors == nil {
+func creationErrors(env *Env, c *topology.Configured) string {
+	if env.CreationErrors == nil {
 		return ""
 	}
 	var failed []string
-	for i := range h.topics.Configured.Create {
-		topic := h.topics.Configured.Create[i].Name
-		if reason := h.env.CreationErrors(topic); reason != "" {
+	for i := range c.Create {
+		topic := c.Create[i].Name
+		if reason := env.CreationErrors(topic); reason != "" {
 			failed = append(failed, topic+" ("+reason+")")
 			if len(failed) == maxListedErrors {
 				break
