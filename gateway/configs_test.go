@@ -3,6 +3,7 @@ package gateway
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -314,6 +315,35 @@ func TestAlterConfigsReplaces(t *testing.T) {
 		if diff := cmp.Diff([]map[string]string{step.want}, described(c, "g")); diff != "" {
 			t.Errorf("%v: %s", step.pairs, diff)
 		}
+	}
+}
+
+// A bad value among coordd's settings must not let the upstream drop those that it has.
+func TestAlterConfigsWithABadValueDropsNothingUpstream(t *testing.T) {
+	w, _ := newConfigWorld(t, 2)
+	c := dialPort(t, w.nodes[0].addr())
+	var dropped atomic.Int32
+	w.kafka.ControlKey(int16(kmsg.AlterConfigs), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		w.kafka.KeepControl()
+		if !r.(*kmsg.AlterConfigsRequest).ValidateOnly {
+			dropped.Add(1)
+		}
+		return nil, nil, false
+	})
+	req := kmsg.NewPtrAlterConfigsRequest()
+	res := kmsg.NewAlterConfigsRequestResource()
+	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeGroupConfig, "g"
+	value := "99"
+	res.Configs = []kmsg.AlterConfigsRequestResourceConfig{{Name: "streams.num.standby.replicas", Value: &value}}
+	req.Resources = append(req.Resources, res)
+	for i, want := range []struct {
+		code    int16
+		dropped int32
+	}{{40, 0}, {0, 1}} {
+		if code := do[*kmsg.AlterConfigsResponse](c, req, 2).Resources[0].ErrorCode; code != want.code || dropped.Load() != want.dropped {
+			t.Errorf("%d: code %d, replaced upstream %d times; want %+v", i, code, dropped.Load(), want)
+		}
+		value = "1"
 	}
 }
 

@@ -88,7 +88,7 @@ func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16,
 	validateOnly := req.validateOnly()
 	own, numOwn := req.part(i, validateOnly, isOwn)
 	_, numOther := req.part(i, validateOnly, func(name string) bool { return !isOwn(name) })
-	if numOwn > 0 && numOther > 0 && !validateOnly {
+	if numOwn > 0 && (numOther > 0 || req.replaces()) && !validateOnly {
 		trial, _ := req.part(i, true, isOwn)
 		if code, message, err := c.alterOwn(h, "", trial); code != 0 || err != nil {
 			return code, message, 0, err
