@@ -117,10 +117,10 @@ func (f *farBeats) watch(g *Gateway, number uint32) {
 	defer tick.Stop()
 	for {
 		changed := g.coords.LeaderChanged(number)
-		leader, known := g.coords.Leader(number)
 		now := time.Now()
 		var lost []*farBeat
 		f.mu.Lock()
+		leader, known := g.coords.Leader(number) // no older than what the beats went by
 		beats := f.byShard[number]
 		if len(beats) == 0 {
 			delete(f.byShard, number)
