@@ -18,6 +18,7 @@ type instance struct {
 	trans     *transport
 	proposals *proposals
 	proofs    *proofs
+	transfers *transfers
 
 	barriers []<-chan struct{} // attempts that were begun; only for the group's goroutine
 
@@ -42,7 +43,7 @@ func (g *Group) newInstance() (*instance, error) {
 	}
 	in := &instance{
 		raft: r, trans: trans,
-		proposals: newProposals(), proofs: newProofs(),
+		proposals: newProposals(), proofs: newProofs(), transfers: newTransfers(),
 		leaders: make(chan raft.Observation, 1),
 	}
 	in.observer = raft.NewObserver(in.leaders, false, func(o *raft.Observation) bool {
@@ -108,11 +109,12 @@ func (in *instance) stop(log hclog.Logger, patience time.Duration) (stopped <-ch
 	in.raft.DeregisterObserver(in.observer)
 	in.proposals.stop()
 	in.proofs.stop()
+	in.transfers.stop()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	// What waits in the library's queues when it stops is never answered, so let it answer first. It does so soon: it
 	// commits, or loses its lease.
-	for _, c := range append(in.barriers, in.proposals.finished, in.proofs.finished) {
+	for _, c := range append(in.barriers, in.proposals.finished, in.proofs.finished, in.transfers.finished) {
 		select {
 		case <-c:
 		case <-deadline.C:
@@ -137,5 +139,6 @@ func (in *instance) stop(log hclog.Logger, patience time.Duration) (stopped <-ch
 	}
 	in.proposals.abandon()
 	in.proofs.abandon()
+	in.transfers.abandon()
 	return ended
 }

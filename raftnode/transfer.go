@@ -102,7 +102,7 @@ func (g *Group) transferOnce(ctx context.Context, to int32) (err error) {
 		g.mover.HandOver(within, to, in.raft.CurrentTerm())
 		cancel()
 	}
-	err = in.raft.LeadershipTransferToServer(serverID(to), addr).Error()
+	err = in.transfers.do(func() error { return in.raft.LeadershipTransferToServer(serverID(to), addr).Error() })
 	if err == nil {
 		g.mu.Lock()
 		g.handedAt = time.Now()
