@@ -30,6 +30,15 @@ func groupsListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the groups with their states and epochs",
+		Long: `Lists the streams groups with their states and epochs. The states are Kafka's:
+
+  Empty        no members
+  NotReady     topics are missing or do not fit ('coordd groups describe' says which)
+  Assigning    a new assignment is due or being computed
+  Reconciling  members are giving up and taking over tasks
+  Stable       every member has its tasks
+
+The exit code is 3 when a shard has no leader.`,
 		Example: `  coordd groups list
   coordd groups list --state Empty -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -62,6 +71,9 @@ func groupsDescribeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe GROUP",
 		Short: "Show a group with its members and tasks",
+		Long: `Shows a group's state and epochs, which topics it waits for, and each member with the tasks that it has (ACTIVE, STANDBY,
+WARM-UP), those that it is giving up (REVOKING), and those that it is to have in the end (TARGET). A task is written
+subtopology_partition. The exit code is 1 when there is no such streams group.`,
 		Example: `  coordd groups describe my-app
   coordd groups describe my-app -o json`,
 		Args: oneGroup,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,8 +69,16 @@ func usageOnBadArguments(c *cobra.Command) {
 
 // noArguments takes what follows a command that has subcommands for an unknown one, and for superfluous elsewhere.
 func noArguments(c *cobra.Command, args []string) error {
-	if len(args) == 0 || c.HasSubCommands() {
-		return cobra.NoArgs(c, args)
+	if len(args) == 0 {
+		return nil
+	}
+	if c.HasSubCommands() {
+		text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+		c.SuggestionsMinimumDistance = 2
+		if similar := c.SuggestionsFor(args[0]); len(similar) > 0 {
+			text += "; did you mean " + strings.Join(similar, " or ") + "?"
+		}
+		return errors.New(text)
 	}
 	return fmt.Errorf("%q is too much: '%s' takes flags only", args[0], c.CommandPath())
 }
