@@ -193,8 +193,12 @@ func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assign
 		reported: h.reported(), owned: topology.Assignment{Active: h.req.Active, Standby: h.req.Standby, Warmup: h.req.Warmup},
 		hold: h.env.HoldGrants, previous: h.current.MemberEpoch,
 	}
-	if h.held {
+	switch {
+	case h.held:
 		r.previous = h.req.MemberEpoch // the one that the member was told last; others in between it never saw
+	case h.joining() && h.current.MemberEpoch == goalEpoch:
+		// The join may be a late copy of one that timed out, whose member goes on with the epoch that it was told then.
+		r.previous = h.current.PreviousEpoch
 	}
 	next, err := r.next()
 	if err != nil {
