@@ -139,9 +139,15 @@ var mutations = []mutation{
 	{
 		7, "no target is computed before the topics are known",
 		"coordinator/shard/timers.go",
-		"			m.timers.arm(key, m.now+m.options.RetryMs)\n			return streams.Decision{}, false\n		}\n		env := m.env(g.ID)\n		return streams.Tick(",
-		"		}\n		env := m.env(g.ID)\n		return streams.Tick(",
+		"			m.timers.arm(key, m.now+m.options.RetryMs)\n			return streams.Decision{}, false\n		}\n		env := m.env(g.ID)\n		d := streams.Tick(",
+		"		}\n		env := m.env(g.ID)\n		d := streams.Tick(",
 		"coordinator/shard", "TestNoTargetIsComputedBeforeTheTopicsAreKnown",
+	},
+	{
+		7, "no task is taken by a picture of the topics that is older than the leadership",
+		"coordinator/shard/heartbeat.go",
+		"	if g != nil && m.doubtful(&d) {\n", "	if false {\n",
+		"coordinator/shard", "TestAnOldPictureOfTheTopicsTakesNoTask",
 	},
 	{
 		8, "a record that is replaced leaves the digest",
