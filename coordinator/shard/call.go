@@ -34,6 +34,8 @@ type Call struct {
 	// held once, and that it is being answered and not to be held any more.
 	arrived                      int64
 	holdable, wasHeld, answering bool
+	// acknowledged says that the heartbeat answers for what its member was told last.
+	acknowledged bool
 }
 
 // WasHeld says whether the answer to a heartbeat was held back. What its request said is not kept, so that it cannot be

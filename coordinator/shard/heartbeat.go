@@ -77,6 +77,7 @@ func (m *Machine) holdOrAnswer(e *group, c *Call, r *streams.HeartbeatRequest, d
 	}
 	m.connected(c, r, e.soft, s)
 	m.softSeen(e)
+	c.acknowledged = d.Holding.Acknowledged
 	if c.holdable = m.mayHold(c, r, d); !c.holdable {
 		c.answering = true
 		e.soft.Answered(d)

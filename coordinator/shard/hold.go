@@ -12,8 +12,9 @@ type held struct {
 	request *streams.HeartbeatRequest
 	group   *group
 	until   int64
-	// listed says that the heartbeat is to be looked at, over that it must be answered then.
-	listed, over bool
+	// listed says that the heartbeat is to be looked at, over that it must be answered then, cut that it must be so before
+	// its time.
+	listed, over, cut bool
 	// waits are the tasks of the member's target that others have not released; they list it in group.waits.
 	waits []topology.Task
 }
@@ -114,7 +115,7 @@ func (m *Machine) unhold(h *held) *Call {
 // letGo has a held heartbeat answered: at once where that needs no entry of the log, else as soon as one may be written.
 // While leadership is being handed over it waits, as calls do.
 func (m *Machine) letGo(h *held) {
-	h.over = true
+	h.over, h.cut = true, true
 	if !m.paused && m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) {
 		return
 	}
@@ -172,6 +173,9 @@ func (m *Machine) decideHeld(h *held) bool {
 			m.withoutTopics(m.unhold(h), r)
 		}
 		return true
+	}
+	if h.cut {
+		d.LetGo(m.now, h.until-m.now, c.acknowledged)
 	}
 	answer := h.over || d.Reply.Err != nil || d.Holding.News || d.Holding.Expects ||
 		e.soft.Members[r.MemberID].HoldMs(m.host.Settings(id)) == 0

@@ -149,9 +149,9 @@ func TestNotHeld(t *testing.T) {
 			_, a := l.send(beat("g", "a", epoch))
 			return a
 		},
-		"a heartbeat after less than half an interval": func(r *rig, l *line, epoch int32) *answer {
+		"a heartbeat after less than half the interval told": func(r *rig, l *line, epoch int32) *answer {
 			l.letGo()
-			r.pass(2300)
+			r.pass(200)
 			_, a := l.send(beat("g", "a", epoch))
 			return a
 		},
@@ -178,7 +178,7 @@ func TestNotHeld(t *testing.T) {
 			r := hanging(t)
 			ls, calls, _ := r.stable("g", "a")
 			epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
-			if name != "a heartbeat after less than half an interval" {
+			if name != "a heartbeat after less than half the interval told" {
 				r.pass(5000)
 			}
 			a := setup(r, ls[0], epoch)
@@ -294,5 +294,45 @@ func TestTheShorterIntervalIsForThoseThatCannotBeHeld(t *testing.T) {
 				t.Fatalf("told %d, want %d", cb.Heartbeat.HeartbeatIntervalMs, at.want)
 			}
 		}
+	}
+}
+
+// TestAMemberThatCannotBeToldComesSoon: a client that sends something else while its heartbeat is held is out of reach until
+// its next one, and so is told when that is to come.
+func TestAMemberThatCannotBeToldComesSoon(t *testing.T) {
+	r := hanging(t)
+	lines, calls, answers := r.stable("g", "a")
+	configured := r.settings.HeartbeatIntervalMs
+	tell := func(want int32) {
+		t.Helper()
+		lines[0].letGo()
+		if c := calls[0]; !answers[0].done || c.Heartbeat.Err != nil || c.Heartbeat.HeartbeatIntervalMs != want {
+			t.Fatalf("let go: %v, %+v, wanted was an interval of %d ms", answers[0].done, c.Heartbeat, want)
+		}
+	}
+	again := func(held bool) {
+		t.Helper()
+		calls[0], answers[0] = lines[0].send(beat("g", "a", calls[0].Heartbeat.MemberEpoch))
+		r.settle()
+		if answers[0].done == held {
+			t.Fatalf("done %v, wanted held %v", answers[0].done, held)
+		}
+	}
+	tell(500) // after an acknowledgement
+	r.pass(500)
+	again(true)
+	r.pass(1000)
+	tell(configured - 100 - 1000) // the rest of the hold
+	r.pass(int64(configured) - 1100)
+	again(true)
+	r.pass(int64(configured))
+	if !answers[0].done || calls[0].Heartbeat.HeartbeatIntervalMs != configured {
+		t.Fatalf("at the end of the hold: %v %+v", answers[0].done, calls[0].Heartbeat)
+	}
+	again(true)
+	tell(configured - 100)
+	again(false) // sooner than it was told
+	if got := calls[0].Heartbeat.HeartbeatIntervalMs; got != configured {
+		t.Fatalf("told %d ms", got)
 	}
 }

@@ -66,6 +66,8 @@ type Decision struct {
 	Holding Holding
 
 	told told
+	// soon is SoftMember.soon once the answer is given.
+	soon int64
 	note *note
 }
 

@@ -15,6 +15,8 @@ type Holding struct {
 	// Keeps says that the member keeps its interval (its last heartbeat was at least half an interval ago), or that this
 	// heartbeat acknowledges what it was told: a client that sends faster is answered at once.
 	Keeps bool
+	// Acknowledged says that the heartbeat answers for what the member was told last.
+	Acknowledged bool
 	// Waits says that tasks of the member's target are not released by others yet.
 	Waits bool
 }
@@ -100,7 +102,8 @@ func (h *heartbeat) holding(d *Decision, next *record.CurrentAssignment, acknowl
 	}
 	d.Holding.Waits = next.State == record.MemberUnreleasedTasks
 	d.Holding.Expects = pending || next.State != record.MemberStable && !d.Holding.Waits
-	d.Holding.Keeps = acknowledged || h.entry == nil || h.entry.unheard && h.req.MemberEpoch == last.epoch ||
+	d.Holding.Acknowledged = acknowledged || h.entry != nil && h.entry.unheard && h.req.MemberEpoch == last.epoch
+	d.Holding.Keeps = d.Holding.Acknowledged || h.entry == nil || h.entry.soon != 0 && h.arrived() >= h.entry.soon ||
 		h.arrived()-h.entry.lastBeat >= int64(h.env.Settings.HeartbeatIntervalMs)/2
 	switch {
 	case r.Active != nil || !last.known || now.heartbeat != last.heartbeat || now.offset != last.offset || now.lag != last.lag:
@@ -133,7 +136,25 @@ func (s *Soft) Answered(d *Decision) {
 		}
 	}
 	m.unheard = d.told.epoch != m.told.epoch || d.Reply.Active != nil
-	m.told = d.told
+	m.told, m.soon = d.told, d.soon
+}
+
+// soonMs is the least interval that a member is told whose held answer had to go before its time.
+const soonMs = 500
+
+// LetGo makes the decision on a held heartbeat one whose answer goes before its time, because the client sent something
+// else: until its next heartbeat the member cannot be told anything. That is to come when the hold would have ended, left ms
+// after now, and soon when the heartbeat was an acknowledgement: the member asks for offsets then, once for each assignment.
+func (d *Decision) LetGo(now, left int64, acknowledged bool) {
+	r := &d.Reply
+	next := max(left, soonMs)
+	if acknowledged {
+		next = soonMs
+	}
+	if r.Err != nil || d.Holding.News || len(r.Status) > 0 || next >= int64(r.HeartbeatIntervalMs) {
+		return
+	}
+	r.HeartbeatIntervalMs, d.soon = int32(next), now+next/2
 }
 
 // maxFastMs is how long members are told the shorter interval for one group epoch.

@@ -69,6 +69,9 @@ type SoftMember struct {
 	DisconnectDeadline int64
 	// lastBeat is when the last heartbeat came. Failover loses it.
 	lastBeat int64
+	// soon is from when on a heartbeat keeps the interval that the member was told when its held answer had to go before
+	// its time; 0 when it was told the configured one. Failover loses it.
+	soon int64
 	// toldAt is when the member was told tasks that it has not acknowledged yet; 0 when there are none. Failover takes
 	// that for so long ago that its next heartbeat is told them once more. repeats counts how often the same was told again since.
 	toldAt  int64
