@@ -12,7 +12,7 @@ func TestShorterIntervalEndsTheWait(t *testing.T) {
 	if h := r.joined("g", "b"); h.MemberEpoch == 0 {
 		t.Fatal("no epoch")
 	}
-	g := r.Machine.committed.Group("g")
+	g := r.committed.Group("g")
 	if g.AssignmentEpoch() >= g.Epoch() {
 		t.Fatal("the second target does not wait")
 	}
@@ -27,7 +27,7 @@ func TestShorterIntervalEndsTheWait(t *testing.T) {
 	r.Tick(r.now)
 	r.Flush()
 	r.commitAll()
-	g = r.Machine.committed.Group("g")
+	g = r.committed.Group("g")
 	if g.AssignmentEpoch() != g.Epoch() {
 		t.Error("the target was not computed when the shorter interval was over")
 	}
