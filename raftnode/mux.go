@@ -132,6 +132,10 @@ func (m *mux) greet(c net.Conn) {
 	if err != nil {
 		m.mu.Unlock()
 		_ = c.Close()
+		if errors.Is(err, io.EOF) { // closed without a word: a dial given up when a node stopped, or a probe of the port
+			m.dropped("preface")
+			return
+		}
 		m.drop("preface", c, "error", err)
 		return
 	}

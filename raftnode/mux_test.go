@@ -157,6 +157,18 @@ func TestMuxDropsWhatItDoesNotUnderstand(t *testing.T) {
 		if _, err := l.Accept(); err != nil {
 			t.Error(err)
 		}
+		// One that is closed without a word is counted, and worth no line; one that is cut in the preface is.
+		lines := strings.Count(b.log.String(), "dropped a connection")
+		for _, first := range [][]byte{nil, {kindRaft}} {
+			c := b.dial(t, first)
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		if got := strings.Count(b.log.String(), "dropped a connection") - lines; got != 1 || b.dropped("preface") != 4 {
+			t.Errorf("%d lines, counted %v", got, b.out)
+		}
 	})
 }
 

@@ -124,15 +124,24 @@ func TestLifeOfAGroupOverLeaders(t *testing.T) {
 			r.TaskOffsets = []kmsg.TaskOffset{offset}
 		})
 		before := b.beat(nil).EndpointInformationEpoch
-		for range 3 {
+		const wanted = 3
+		moved := 0
+		for tries := 0; moved < wanted; tries++ {
+			if tries == 3*wanted {
+				t.Fatalf("%d of %d planned transfers reached the node that was asked to lead", moved, tries)
+			}
 			leader := c.leader(shard)
 			if err := c.node(leader).Transfer(context.Background(), shard, int32((leader+1)%nodes)); err != nil {
 				t.Fatal(err)
 			}
 			awaitLeader(t, c, shard, -1)
 			if c.leader(shard) != (leader+1)%nodes {
-				t.Skip("another node was elected than the one that was asked to lead")
+				// An election that was not planned: another node was quicker. What only the leader knew is gone.
+				a.beat(func(r *kmsg.StreamsGroupHeartbeatRequest) { r.TaskOffsets = []kmsg.TaskOffset{offset} })
+				before = b.beat(nil).EndpointInformationEpoch
+				continue
 			}
+			moved++
 			if got := b.beat(nil).EndpointInformationEpoch; got != before {
 				t.Errorf("endpoint epoch %d after a planned transfer, %d before", got, before)
 			}
