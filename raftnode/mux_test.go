@@ -149,6 +149,7 @@ func TestMuxDropsWhatItDoesNotUnderstand(t *testing.T) {
 		if d := time.Since(start); d > time.Second {
 			t.Errorf("silence was borne for %v", d)
 		}
+		synctest.Wait() // a connection is closed first, and counted then
 		if b.dropped("unknown") != 3 || b.dropped("preface") != 2 {
 			t.Errorf("counted %v", b.out)
 		}
@@ -158,6 +159,7 @@ func TestMuxDropsWhatItDoesNotUnderstand(t *testing.T) {
 			t.Error(err)
 		}
 		// One that is closed without a word is counted, and worth no line; one that is cut in the preface is.
+		time.Sleep(2 * time.Second) // a cause has a line a second
 		lines := strings.Count(b.log.String(), "dropped a connection")
 		for _, first := range [][]byte{nil, {kindRaft}} {
 			c := b.dial(t, first)
