@@ -92,7 +92,9 @@ func (e *evolver) apply(r *record.Record) error {
 		e.rehash(&g.hashes[hashMarks], hash)
 	case *record.JournalEntry:
 		g := e.group(r.Key.Group)
-		g.journal = g.journal.with(e, r.Key.ID, v, hash)
+		if g.journal, err = g.journal.with(e, r.Key.ID, v, hash); err != nil {
+			return err
+		}
 	case *record.MemberMetadata:
 		e.group(r.Key.Group).update(r.Key.Member, func(m *Member) {
 			m.Meta = v

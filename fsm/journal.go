@@ -1,19 +1,31 @@
 package fsm
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// journal holds the journal entries of a group by ascending slot. It is immutable.
+// journal holds the journal entries of a group by ascending slot. It is immutable. Entries are kept as encoded, a fraction
+// of their size: they are read when a rebalance begins or ends, and by people.
 type journal []journalSlot
 
 type journalSlot struct {
-	slot  int32
-	entry *record.JournalEntry
-	hash  uint64
+	slot     int32
+	sequence int64
+	encoded  []byte // by record.AppendValue
+	hash     uint64
+}
+
+// entry decodes what [journal.with] encoded.
+func (s *journalSlot) entry() *record.JournalEntry {
+	v, err := record.DecodeValue(record.TypeJournalEntry, s.encoded)
+	if err != nil {
+		return nil
+	}
+	return v.(*record.JournalEntry)
 }
 
 func (j journal) find(slot int32) (int, bool) {
@@ -21,9 +33,13 @@ func (j journal) find(slot int32) (int, bool) {
 }
 
 // with returns the journal with an entry in a slot.
-func (j journal) with(e *evolver, slot int32, entry *record.JournalEntry, hash uint64) journal {
+func (j journal) with(e *evolver, slot int32, entry *record.JournalEntry, hash uint64) (journal, error) {
+	encoded, err := record.AppendValue(nil, entry)
+	if err != nil {
+		return j, err
+	}
+	s := journalSlot{slot: slot, sequence: entry.Sequence, encoded: append(make([]byte, 0, len(encoded)), encoded...)}
 	i, ok := j.find(slot)
-	s := journalSlot{slot: slot, entry: entry}
 	var out journal
 	if ok {
 		s.hash = j[i].hash
@@ -33,7 +49,7 @@ func (j journal) with(e *evolver, slot int32, entry *record.JournalEntry, hash u
 	}
 	e.rehash(&s.hash, hash)
 	out[i] = s
-	return out
+	return out, nil
 }
 
 // without returns the journal without the entry of a slot.
@@ -49,16 +65,16 @@ func (j journal) without(e *evolver, slot int32) journal {
 
 // LastJournal is the newest journal entry, the one with the highest sequence number; nil when there is none.
 func (g *Group) LastJournal() *record.JournalEntry {
-	if g == nil {
+	if g == nil || len(g.journal) == 0 {
 		return nil
 	}
-	var last *record.JournalEntry
+	last := &g.journal[0]
 	for i := range g.journal {
-		if e := g.journal[i].entry; last == nil || e.Sequence >= last.Sequence {
-			last = e
+		if s := &g.journal[i]; s.sequence >= last.sequence {
+			last = s
 		}
 	}
-	return last
+	return last.entry()
 }
 
 // Journal yields the journal entries, the newest first.
@@ -68,17 +84,9 @@ func (g *Group) Journal() iter.Seq[*record.JournalEntry] {
 			return
 		}
 		slots := slices.Clone(g.journal)
-		slices.SortStableFunc(slots, func(a, b journalSlot) int {
-			switch x, y := a.entry.Sequence, b.entry.Sequence; {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(slots, func(a, b journalSlot) int { return cmp.Compare(b.sequence, a.sequence) })
 		for i := range slots {
-			if !yield(slots[i].entry) {
+			if e := slots[i].entry(); e != nil && !yield(e) {
 				return
 			}
 		}

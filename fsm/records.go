@@ -112,7 +112,7 @@ func (g *Group) records(yield func(record.Record) bool) bool {
 func (g *Group) history(yield func(record.Record) bool) bool {
 	for i := range g.journal {
 		k := record.Key{Type: record.TypeJournalEntry, Group: g.ID, ID: g.journal[i].slot}
-		if !yield(record.Record{Key: k, Value: g.journal[i].entry}) {
+		if e := g.journal[i].entry(); e != nil && !yield(record.Record{Key: k, Value: e}) {
 			return false
 		}
 	}

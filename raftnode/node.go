@@ -48,6 +48,10 @@ const (
 	stableFile = "raft.db"
 )
 
+// cacheAlone bounds the entries that each group of a node without peers keeps in memory, in bytes: there is nobody who
+// reads back what was just written.
+const cacheAlone = 64 << 10
+
 // Open takes the data folder and the raft port and opens the stores; nothing runs until [Node.Start], so that
 // [Group.OnChange] can be set in between. Errors: ErrDataDirInUse, ErrDataDirMismatch, and whatever the disk and the
 // network say.
@@ -83,9 +87,13 @@ func (n *Node) open() (err error) {
 	if err = checkIdentity(&n.cfg); err != nil {
 		return err
 	}
-	n.entries, err = seglog.Open(seglog.Options{
+	options := seglog.Options{
 		Dir: filepath.Join(n.cfg.Dir, logFolder), Groups: n.cfg.Groups, Logger: n.cfg.Logger.Named("log"), FS: n.cfg.logFS,
-	})
+	}
+	if len(n.cfg.Peers) == 1 {
+		options.CacheSize = cacheAlone
+	}
+	n.entries, err = seglog.Open(options)
 	if err != nil {
 		return err
 	}
