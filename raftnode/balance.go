@@ -20,7 +20,7 @@ func (n *Node) supervise() {
 	defer close(n.supervised)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	var moved time.Time
+	var moved, aside time.Time
 	for {
 		select {
 		case <-n.stopping:
@@ -29,10 +29,64 @@ func (n *Node) supervise() {
 			for _, g := range n.groups {
 				g.watch(now)
 			}
+			if n.evacuated.Load() {
+				if now.Sub(aside) >= n.cfg.Timing.Drain {
+					n.stayAside()
+					aside = time.Now()
+				}
+				continue
+			}
 			if n.cfg.Timing.Balance > 0 && now.Sub(moved) >= n.cfg.Timing.Balance && n.balance(now) {
 				moved = time.Now()
 			}
 		}
+	}
+}
+
+// Evacuate hands every group that this node leads to other nodes and keeps it from leading, as far as others can: it goes on
+// serving its clients and following, others do not hand it groups, and what it comes to lead by an election it hands on.
+// That lasts until Readmit or the end of the process. It returns the groups that stay for now, with the reason; bounded by
+// Timing.Drain.
+func (n *Node) Evacuate(ctx context.Context) map[uint32]error {
+	n.evacuated.Store(true)
+	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timing.Drain)
+	defer cancel()
+	n.handing <- struct{}{}
+	defer func() { <-n.handing }()
+	n.say(kindLeaving)
+	return n.handOver(ctx)
+}
+
+// Readmit ends what Evacuate began: the balancers give this node its share again.
+func (n *Node) Readmit() {
+	n.evacuated.Store(false)
+	if !n.draining.Load() {
+		n.say(kindBack)
+	}
+}
+
+// Evacuated says whether the node is kept from leading.
+func (n *Node) Evacuated() bool { return n.evacuated.Load() }
+
+// stayAside says again that this node is drained, since that is forgotten, and hands on what it came to lead.
+func (n *Node) stayAside() {
+	select {
+	case n.handing <- struct{}{}:
+		defer func() { <-n.handing }()
+	default:
+		return
+	}
+	if n.draining.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(n.lifetime, n.cfg.Timing.Drain)
+	defer cancel()
+	n.say(kindLeaving)
+	for g, err := range n.handOver(ctx) {
+		n.groups[g].log.Debug("drained, but leadership stays here for now", "error", err)
+	}
+	if !n.evacuated.Load() {
+		n.say(kindBack) // readmitted meanwhile: the last word counts
 	}
 }
 
@@ -43,7 +97,7 @@ func (n *Node) balance(now time.Time) bool {
 			return false
 		}
 		to := n.cfg.preferred(g.id)
-		if to == n.cfg.NodeID || !g.settled(now) || !g.canTake(to) {
+		if to == n.cfg.NodeID || g.isKept() || !g.settled(now) || !g.canTake(to) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())

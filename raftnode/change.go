@@ -48,7 +48,9 @@ type Status struct {
 	Role  Role
 	// Serving says that this node leads and Elected was told.
 	Serving bool
-	Term    uint64
+	// Kept says that the group is to stay here, see [Group.Keep].
+	Kept bool
+	Term uint64
 	// Leader is the known leader, -1 when none is known.
 	Leader int32
 	// LastIndex is the last entry in this node's log, CommitIndex the last that this node knows to be committed,

@@ -24,6 +24,12 @@ var (
 	// ErrStaleTerm is an ErrNotLeader: leadership was lost and won again since the proposer was told that it leads;
 	// the entry has no effect.
 	ErrStaleTerm = fmt.Errorf("%w: proposed in an earlier term", ErrNotLeader)
+	// ErrNotCaughtUp: the node that was to lead is silent or lacks entries; this node leads on.
+	ErrNotCaughtUp = errors.New("the node has not caught up")
+	// ErrAway: the node that was to lead stops or is drained (see [Node.Evacuate]); this node leads on.
+	ErrAway = errors.New("the node stops or is drained")
+	// ErrAlone: there is no other node that could lead.
+	ErrAlone = errors.New("no other live node takes part")
 )
 
 // notStarted are the library's errors after which an entry is certainly in no log. Everything else, above all

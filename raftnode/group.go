@@ -30,6 +30,7 @@ type Group struct {
 	moving  atomic.Int32             // transfers that hold proposals back
 	planned atomic.Uint64            // term that the former leader asked this node to begin
 	through atomic.Uint64            // what appliedThrough found last
+	kept    atomic.Uint64            // term in which the group is to stay here, see Keep
 
 	restart chan string // to the group's goroutine: restart in place, and why; room for one
 	done    chan struct{}
@@ -78,6 +79,23 @@ func (g *Group) Leader() (node int32, ok bool) {
 	return node, ok
 }
 
+// Keep has the group stay at this node, which serves it: the balancer leaves it here until this node loses the leadership
+// for whatever reason. The error is ErrNotLeader.
+func (g *Group) Keep() error {
+	term := g.serving.Load()
+	if term == 0 {
+		return ErrNotLeader
+	}
+	g.kept.Store(term)
+	return nil
+}
+
+// isKept says whether the group is to stay here.
+func (g *Group) isKept() bool {
+	term := g.serving.Load()
+	return term != 0 && g.kept.Load() == term
+}
+
 // Status is what this node knows of the group.
 func (g *Group) Status() Status {
 	s := Status{Group: g.id, Role: Stopped, Leader: -1, AppliedIndex: g.fsm.applied.Load()}
@@ -91,6 +109,7 @@ func (g *Group) Status() Status {
 	s.Role = roleOf(in.raft.State())
 	s.Term = in.raft.CurrentTerm()
 	s.Serving = g.serving.Load() != 0 && s.Role == Leader
+	s.Kept = s.Serving && g.isKept()
 	if n, ok := g.Leader(); ok {
 		s.Leader = n
 	}

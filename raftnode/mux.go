@@ -39,7 +39,7 @@ type mux struct {
 	log       *limitedLog
 	handshake time.Duration
 	dropped   func(cause string)
-	leaves    func(node int32) // told who said kindLeaving; may be nil
+	notices   map[byte]func(node int32) // protocols that are the preface alone, with a node's id as the group
 
 	mu        sync.Mutex
 	listeners map[route]*muxListener
@@ -140,10 +140,10 @@ func (m *mux) greet(c net.Conn) {
 		return
 	}
 	r := route{kind: b[0], group: binary.BigEndian.Uint32(b[1:])}
-	if r.kind == kindLeaving && m.leaves != nil {
+	if notice := m.notices[r.kind]; notice != nil {
 		m.mu.Unlock()
 		_ = c.Close()
-		m.leaves(int32(r.group))
+		notice(int32(r.group))
 		return
 	}
 	l := m.listeners[r]

@@ -27,6 +27,8 @@ type Node struct {
 	reach   map[int32]*reach // the other nodes; never changed
 
 	draining   atomic.Bool
+	evacuated  atomic.Bool
+	handing    chan struct{} // held by who hands the groups of a drained node over
 	stopping   chan struct{} // closed when the groups are to stop
 	supervised chan struct{} // closed when the supervisor has ended
 	lifetime   context.Context
@@ -61,7 +63,8 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: c, stopping: make(chan struct{}), supervised: make(chan struct{}),
-		lines: &lines{}, reach: map[int32]*reach{},
+		handing: make(chan struct{}, 1),
+		lines:   &lines{}, reach: map[int32]*reach{},
 		barrier: func(r *raft.Raft) error { return r.Barrier(0).Error() },
 	}
 	n.lifetime, n.die = context.WithCancel(context.Background())
@@ -110,7 +113,7 @@ func (n *Node) open() (err error) {
 		return fmt.Errorf("raft port %s: %w", n.cfg.ListenAddress, err)
 	}
 	n.mux = newMux(ln, n.cfg.Dial, n.cfg.Timing.Handshake, n.cfg.Logger.Named("mux"), n.metrics.droppedConn)
-	n.mux.leaves = n.leaves
+	n.mux.notices = map[byte]func(node int32){kindLeaving: n.leaves, kindBack: n.isBack}
 	return n.metrics.register()
 }
 

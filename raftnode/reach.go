@@ -56,13 +56,15 @@ func (r *reach) failed(err error) {
 
 func (r *reach) isLeaving() bool { return time.Now().UnixNano() < r.leaving.Load() }
 
-// kindLeaving is the protocol of the raft port by which a node says that it is about to stop: the preface alone, with
-// the node's id in place of the group.
-const kindLeaving byte = 'D'
+// The protocols of the raft port by which a node says whether others may hand it their groups: the preface alone, with the
+// node's id in place of the group.
+const (
+	kindLeaving byte = 'D' // it is about to stop, or drained
+	kindBack    byte = 'B' // it is no longer drained
+)
 
-// sayLeaving tells the other nodes that this one is about to stop, so that those that stop too do not hand it their
-// groups. It returns when all know, or soon.
-func (n *Node) sayLeaving() {
+// say tells the other nodes by a preface that this one leaves or is back. It returns when all know, or soon.
+func (n *Node) say(kind byte) {
 	ctx, cancel := context.WithTimeout(n.lifetime, n.cfg.Timing.Heartbeat/repeatsPerTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -71,7 +73,7 @@ func (n *Node) sayLeaving() {
 			continue
 		}
 		wg.Go(func() {
-			if c, err := n.mux.open(ctx, p.Address, route{kind: kindLeaving, group: uint32(n.cfg.NodeID)}); err == nil {
+			if c, err := n.mux.open(ctx, p.Address, route{kind: kind, group: uint32(n.cfg.NodeID)}); err == nil {
 				_ = c.Close()
 			}
 		})
@@ -79,7 +81,8 @@ func (n *Node) sayLeaving() {
 	wg.Wait()
 }
 
-// leaves notes that another node is about to stop. It is forgotten after the time that a stop takes.
+// leaves notes that another node is about to stop or drained. It is forgotten after the time that a stop takes; a node that
+// stays drained says so again and again.
 func (n *Node) leaves(node int32) {
 	if r := n.reach[node]; r != nil {
 		t := &n.cfg.Timing
@@ -87,7 +90,17 @@ func (n *Node) leaves(node int32) {
 	}
 }
 
-// isLeaving says whether a node is known to be about to stop.
+// isBack forgets that another node was drained.
+func (n *Node) isBack(node int32) {
+	if r := n.reach[node]; r != nil {
+		r.leaving.Store(0)
+	}
+}
+
+// IsAway says whether another node is known to be drained or about to stop.
+func (n *Node) IsAway(node int32) bool { return n.isLeaving(node) }
+
+// isLeaving says whether a node is known to be about to stop or drained.
 func (n *Node) isLeaving(node int32) bool {
 	r := n.reach[node]
 	return r != nil && r.isLeaving()

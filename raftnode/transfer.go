@@ -39,7 +39,7 @@ func (g *Group) Transfer(ctx context.Context, to int32) error {
 	var err error
 	for range transferTries {
 		err = g.transferOnce(ctx, to)
-		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotLeader) || errors.Is(err, errLeaving) {
+		if err == nil || ctx.Err() != nil || errors.Is(err, ErrNotLeader) || errors.Is(err, ErrAway) {
 			break
 		}
 	}
@@ -48,11 +48,6 @@ func (g *Group) Transfer(ctx context.Context, to int32) error {
 	}
 	return nil
 }
-
-var (
-	errNotCaughtUp = errors.New("the node has not caught up")
-	errLeaving     = errors.New("the node is about to stop")
-)
 
 // Mover is told of transfers, so that what only the leader knows can go along. Its methods may be called from any
 // goroutine.
@@ -121,7 +116,7 @@ func (g *Group) waitFor(ctx context.Context, in *instance, to int32, lag uint64)
 			return ErrNotLeader
 		}
 		if g.node.isLeaving(to) {
-			return errLeaving
+			return ErrAway
 		}
 		f, last := in.trans.follower(to), in.raft.LastIndex()
 		live := time.Since(f.LastContact) < g.node.cfg.Timing.Heartbeat
@@ -130,7 +125,7 @@ func (g *Group) waitFor(ctx context.Context, in *instance, to int32, lag uint64)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: it has entry %d of %d, live %v", errNotCaughtUp, f.LastIndex, last, live)
+			return fmt.Errorf("%w: it has entry %d of %d, live %v", ErrNotCaughtUp, f.LastIndex, last, live)
 		case <-tick.C:
 		}
 	}
@@ -154,13 +149,31 @@ func (n *Node) Drain(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timing.Drain)
 	defer cancel()
-	n.sayLeaving()
+	n.say(kindLeaving)
+	for g, err := range n.handOver(ctx) {
+		if errors.Is(err, errNobodyTook) {
+			n.groups[g].log.Warn("leadership could not be handed over; the others will elect a leader", "error", err)
+		}
+	}
+}
+
+// handOver hands every group that this node leads to another one, and returns the groups that stay with the reason.
+func (n *Node) handOver(ctx context.Context) map[uint32]error {
 	load := &drainLoad{taken: map[int32]int{}}
+	var mu sync.Mutex
+	stay := map[uint32]error{}
 	var wg sync.WaitGroup
 	for _, g := range n.groups {
-		wg.Go(func() { g.drain(ctx, load) })
+		wg.Go(func() {
+			if err := g.drain(ctx, load); err != nil {
+				mu.Lock()
+				stay[g.id] = err
+				mu.Unlock()
+			}
+		})
 	}
 	wg.Wait()
+	return stay
 }
 
 // drainLoad counts what each node was given in one drain, so that the groups spread.
@@ -180,16 +193,20 @@ func (l *drainLoad) pick(followers []FollowerStatus) int32 {
 	return best.Node
 }
 
-// drain hands the group over if there is a live node to take it that does not stop itself. A node that refused once is
-// not asked again.
-func (g *Group) drain(ctx context.Context, load *drainLoad) {
+// errNobodyTook: nodes that could have taken a group did not.
+var errNobodyTook = errors.New("leadership was not taken")
+
+// drain hands the group over if there is a live node to take it that does not stop itself, and says why the group stays.
+// A node that refused once is not asked again.
+func (g *Group) drain(ctx context.Context, load *drainLoad) error {
 	tick := time.NewTicker(transferPoll)
 	defer tick.Stop()
 	var refused []int32
+	var refusal error
 	for ctx.Err() == nil {
 		in := g.inst.Load()
 		if in == nil || in.raft.State() != raft.Leader {
-			return
+			return nil
 		}
 		takers := slices.DeleteFunc(g.followers(in), func(f FollowerStatus) bool {
 			return !f.Live || g.node.isLeaving(f.Node) || slices.Contains(refused, f.Node)
@@ -199,22 +216,22 @@ func (g *Group) drain(ctx context.Context, load *drainLoad) {
 			to := load.pick(takers)
 			err := g.Transfer(ctx, to)
 			if err == nil || errors.Is(err, ErrNotLeader) {
-				return
+				return nil
 			}
 			g.log.Debug("leadership not handed over", "node", to, "error", err)
-			refused = append(refused, to)
+			refused, refusal = append(refused, to), err
 			continue
 		case slices.ContainsFunc(refused, func(node int32) bool { return !g.node.isLeaving(node) }):
-			g.log.Warn("leadership could not be handed over; the others will elect a leader", "refused-by", refused)
-			return
+			return fmt.Errorf("%w: %w", errNobodyTook, refusal)
 		case len(refused) > 0 || g.leadsFor() >= g.node.cfg.Timing.Heartbeat:
-			return // who refused stops itself; who is live would have answered by now
+			return ErrAlone // who refused stops itself; who is live would have answered by now
 		}
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
 	}
+	return cmp.Or(refusal, ctx.Err())
 }
 
 // leadsFor is for how long this node has led the group.

@@ -33,7 +33,7 @@ func TestTransfer(t *testing.T) {
 		c.net.Isolate(host(far))
 		time.Sleep(time.Second)
 		start := time.Now()
-		if err := c.nodes[l].TransferTo(t.Context(), 0, int32(far)); !errors.Is(err, errNotCaughtUp) {
+		if err := c.nodes[l].TransferTo(t.Context(), 0, int32(far)); !errors.Is(err, ErrNotCaughtUp) {
 			t.Errorf("transfer to a node that is cut off: %v", err)
 		}
 		if d := time.Since(start); d > 2100*time.Millisecond {

@@ -53,7 +53,7 @@ func (n *Node) Local() web.NodeStatus {
 	image, upstream := n.watcher.Image(), n.watcher.Status()
 	s := web.NodeStatus{
 		Node: n.config.NodeID, Reachable: true, Version: Version(),
-		ClientAddress: n.clientAddress(), RaftAddress: n.config.RaftAdvertised,
+		ClientAddress: n.clientAddress(), RaftAddress: n.config.RaftAdvertised, Drained: n.raft.Evacuated(),
 		UptimeMs: n.clock.now() - n.clock.start.UnixMilli(),
 		Upstream: web.UpstreamStatus{Reachable: upstream.Reachable, ClusterID: image.ClusterID,
 			Brokers: len(image.Brokers), Topics: image.NumTopics()},
@@ -78,7 +78,7 @@ func (n *Node) clientAddress() string {
 func shardStatus(number int, s raftnode.Status, r *replica) web.ShardStatus {
 	state := r.State()
 	view := web.ShardStatus{
-		Shard: number, Role: s.Role.String(), Serving: s.Serving, Leader: s.Leader, Term: s.Term,
+		Shard: number, Role: s.Role.String(), Serving: s.Serving, Kept: s.Kept, Leader: s.Leader, Term: s.Term,
 		LastIndex: s.LastIndex, CommitIndex: s.CommitIndex, AppliedIndex: s.AppliedIndex,
 		Groups: state.NumGroups(), Digest: fmt.Sprintf("%x", state.Digest()),
 	}
@@ -167,7 +167,7 @@ func viewOf(number int, nodes []web.NodeStatus) web.ShardView {
 			}
 			if s.Serving {
 				view = web.ShardView{Shard: number, Leader: node.Node, Term: s.Term, CommitIndex: s.CommitIndex,
-					AppliedIndex: s.AppliedIndex, Followers: s.Followers}
+					AppliedIndex: s.AppliedIndex, Kept: s.Kept, Followers: s.Followers}
 			} else if s.Term > view.Term {
 				view = web.ShardView{Shard: number, Leader: -1, Term: s.Term, CommitIndex: s.CommitIndex,
 					AppliedIndex: s.AppliedIndex, Followers: []web.FollowerView{}}

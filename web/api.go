@@ -18,11 +18,13 @@ type ClusterStatus struct {
 type ShardView struct {
 	Shard int `json:"shard"`
 	// Leader is -1 while the shard has none that serves.
-	Leader       int32          `json:"leader"`
-	Term         uint64         `json:"term"`
-	CommitIndex  uint64         `json:"commitIndex"`
-	AppliedIndex uint64         `json:"appliedIndex"`
-	Followers    []FollowerView `json:"followers"`
+	Leader       int32  `json:"leader"`
+	Term         uint64 `json:"term"`
+	CommitIndex  uint64 `json:"commitIndex"`
+	AppliedIndex uint64 `json:"appliedIndex"`
+	// Kept says that an operator moved the leadership here: it stays until the leader loses it.
+	Kept      bool           `json:"kept"`
+	Followers []FollowerView `json:"followers"`
 }
 
 // FollowerView is what a shard's leader knows of a follower.
@@ -43,6 +45,8 @@ type NodeStatus struct {
 	Version       string `json:"version,omitempty"`
 	ClientAddress string `json:"clientAddress,omitempty"`
 	RaftAddress   string `json:"raftAddress,omitempty"`
+	// Drained says that the node is kept from leading, see [Leaders].
+	Drained bool `json:"drained"`
 	// UptimeMs is the time since the process started, in milliseconds.
 	UptimeMs int64          `json:"uptimeMs,omitempty"`
 	Upstream UpstreamStatus `json:"upstream"`
@@ -63,6 +67,7 @@ type ShardStatus struct {
 	Shard        int    `json:"shard"`
 	Role         string `json:"role"`
 	Serving      bool   `json:"serving"`
+	Kept         bool   `json:"kept"`
 	Leader       int32  `json:"leader"`
 	Term         uint64 `json:"term"`
 	LastIndex    uint64 `json:"lastIndex"`
@@ -117,8 +122,9 @@ type Problem struct {
 	Error string `json:"error"`
 }
 
-// Cluster is what the admin port shows.
+// Cluster is what the admin port shows, and what operators can do with it.
 type Cluster interface {
+	Leaders
 	// Status asks all nodes.
 	Status(ctx context.Context) ClusterStatus
 	// Local is this node alone.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -57,9 +58,17 @@ const requestTimeout = 5 * time.Second
 func (c Client) get(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+path, nil)
+	return c.do(ctx, http.MethodGet, path, nil, into)
+}
+
+// do sends a request, with a body of JSON where there is one.
+func (c Client) do(ctx context.Context, method, path string, body []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("admin address %q is not host:port: %w", c.Address, err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := (&http.Client{Transport: c.Transport}).Do(request)
 	if err != nil {

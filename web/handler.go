@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,8 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) {
 		journal(w, r, func(id string) (GroupJournal, error) { return c.Journal(r.Context(), id) })
 	})
+	mux.HandleFunc("POST /v1/leaders/move", byOperator(change(c.MoveLeader)))
+	mux.HandleFunc("POST /v1/leaders/drain", byOperator(change(c.DrainNode)))
 	// Profiles, for `go tool pprof http://HOST/debug/pprof/profile`.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -49,6 +52,11 @@ func NodeHandler(c Cluster) http.Handler {
 	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(w, r, c.LocalGroup) })
 	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) { journal(w, r, c.LocalJournal) })
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
+	mux.HandleFunc("POST /v1/leaders/move", change(c.LocalMoveLeader))
+	mux.HandleFunc("POST /v1/leaders/drain", change(c.LocalDrainNode))
+	mux.HandleFunc("POST /v1/leaders/keep", change(func(ctx context.Context, r KeepRequest) (struct{}, error) {
+		return struct{}{}, c.LocalKeepLeader(ctx, r)
+	}))
 	return mux
 }
 

@@ -45,6 +45,40 @@ func (c cluster) LocalJournal(id string) (web.GroupJournal, error) {
 	return web.GroupJournal{GroupSummary: g.GroupSummary, Entries: journalSample}, nil
 }
 
+func (c cluster) MoveLeader(_ context.Context, r web.MoveRequest) (web.Moved, error) {
+	for _, s := range c.status.Shards {
+		switch {
+		case s.Shard != r.Shard:
+		case s.Leader < 0:
+			return web.Moved{}, web.Refuse(web.NoLeader, "shard %d has no leader", r.Shard)
+		case r.To == 1 && c.err != nil:
+			return web.Moved{}, c.err
+		case r.To > 1:
+			return web.Moved{}, web.Refuse(web.NotAllowed, "node %d is not a member of the cluster", r.To)
+		default:
+			return web.Moved{Shard: r.Shard, From: s.Leader, Leader: r.To}, nil
+		}
+	}
+	return web.Moved{}, web.Refuse(web.NotAllowed, "shard %d does not exist", r.Shard)
+}
+func (c cluster) DrainNode(_ context.Context, r web.DrainRequest) (web.Drained, error) {
+	d := web.Drained{Node: r.Node, Drained: !r.Undo, Shards: []web.DrainedShard{}}
+	if !r.Undo {
+		d.Shards = []web.DrainedShard{{Shard: -1, Leader: 1}, {Shard: 0, Leader: 1}}
+		if c.err != nil {
+			d.Shards[1] = web.DrainedShard{Shard: 0, Leader: r.Node, Problem: c.err.Error()}
+		}
+	}
+	return d, nil
+}
+func (c cluster) LocalMoveLeader(ctx context.Context, r web.MoveRequest) (web.Moved, error) {
+	return c.MoveLeader(ctx, r)
+}
+func (c cluster) LocalKeepLeader(context.Context, web.KeepRequest) error { return nil }
+func (c cluster) LocalDrainNode(ctx context.Context, r web.DrainRequest) (web.Drained, error) {
+	return c.DrainNode(ctx, r)
+}
+
 var journalSample = []web.JournalEntry{
 	{Sequence: 2, FirstEpoch: 3, Epoch: 5, Outcome: "settled", StartedAtMs: 1790000000123, TargetAtMs: 1790000001123, SettledAtMs: 1790000003623,
 		SettledAfterMs: 3500, Slowest: "m7", Counts: []web.JournalCount{{Cause: "join", Count: 3}},
@@ -112,6 +146,10 @@ func TestExitCodes(t *testing.T) {
 	headless.status.Shards[1].Leader = -1
 	waiting := healthy()
 	waiting.groups[0].State, waiting.groups[0].Problem = "NotReady", "MISSING_SOURCE_TOPICS: Source topics in are missing."
+	lagging := healthy()
+	lagging.err = web.Refuse(web.Conflict, "node 1 is 7 entries behind in shard 0")
+	kept := healthy()
+	kept.status.Shards[1].Kept, kept.status.Nodes[0].Drained = true, true
 	split := healthy()
 	split.status.Quorum = false
 	split.status.Shards[0].Leader, split.status.Shards[1].Leader = -1, -1
@@ -128,6 +166,27 @@ func TestExitCodes(t *testing.T) {
 		{"leaders", healthy(), "leaders --admin NODE", exitOK, "node 1: silent", ""},
 		{"leaders without quorum", headless, "leaders --admin NODE", exitNoQuorum, "none", "shard 0 has no leader"},
 		{"leaders without any", split, "leaders --admin NODE", exitNoQuorum, "none", "shards system, 0 have no leader"},
+		{"leaders, kept", kept, "leaders --admin NODE", exitOK, "0 (kept)", ""},
+		{"status, drained", kept, "status --admin NODE", exitOK, "up, drained", ""},
+		{"move", healthy(), "leaders move --shard 0 --to 1 --admin NODE", exitOK, "shard 0: node 1 leads it now; before, node 0 did", ""},
+		{"move of the system shard", healthy(), "leaders move --shard system --to 1 --admin NODE -o json", exitOK, `"shard": -1`, ""},
+		{"move of nothing", healthy(), "leaders move --shard 0 --to 0 --admin NODE", exitOK, "shard 0: node 0 leads it already", ""},
+		{"move to a stranger", healthy(), "leaders move --shard 0 --to 5 --admin NODE", exitUsage, "", "node 5 is not a member"},
+		{"move of an unknown shard", healthy(), "leaders move --shard 12 --to 1 --admin NODE", exitUsage, "", "shard 12 does not exist"},
+		{"move without a leader", headless, "leaders move --shard 0 --to 1 --admin NODE", exitNoQuorum, "", "no quorum: shard 0 has no leader"},
+		{"move to a node that lags", lagging, "leaders move --shard 0 --to 1 --admin NODE", exitFailed, "", "7 entries behind"},
+		{"move by a dead node", healthy(), "leaders move --shard 0 --to 1 --admin 127.0.0.1:1", exitFailed, "", "is the node up"},
+		{"move without a shard", healthy(), "leaders move --to 1 --admin NODE", exitUsage, "", "--shard"},
+		{"move of no number", healthy(), "leaders move --shard x --to 1 --admin NODE", exitUsage, "", "the number of a shard or 'system'"},
+		{"move without a node", healthy(), "leaders move --shard 0 --admin NODE", exitUsage, "", "--to"},
+		{"move to no number", healthy(), "leaders move --shard 0 --to x --admin NODE", exitUsage, "", "--to"},
+		{"drain", healthy(), "leaders drain 0 --admin NODE", exitOK, "system  1", ""},
+		{"drain, undone", healthy(), "leaders drain 0 --undo --admin NODE", exitOK, "node 0 may lead again", ""},
+		{"drain, json", healthy(), "leaders drain 0 --admin NODE -o json", exitOK, `"drained": true`, ""},
+		{"drain with what stays", lagging, "leaders drain 0 --admin NODE", exitFailed, "node 0 is drained", "node 0 still leads shard 0: node 1 is 7 entries behind"},
+		{"drain of nobody", healthy(), "leaders drain --admin NODE", exitUsage, "", "name one node"},
+		{"drain of no number", healthy(), "leaders drain two --admin NODE", exitUsage, "", `node "two" is not allowed`},
+		{"unknown command of leaders", healthy(), "leaders movee", exitUsage, "", "did you mean move?"},
 		{"status without quorum", headless, "status --admin NODE -o json", exitNoQuorum, `"quorum": false`, "no quorum"},
 		{"status", healthy(), "status --admin NODE", exitOK, "no answer: connection refused", ""},
 		{"groups", healthy(), "groups list --admin NODE", exitOK, "app", ""},
@@ -172,10 +231,12 @@ func TestExitCodes(t *testing.T) {
 
 func TestJSONIsWhatTheDocumentationLists(t *testing.T) {
 	for args, fields := range map[string][]string{
-		"leaders --admin NODE -o json":             {"shard", "leader", "term", "commitIndex", "appliedIndex", "followers"},
-		"groups list --admin NODE -o json":         {"group", "state", "shard", "coordinator", "epoch", "assignmentEpoch", "topologyEpoch", "members"},
-		"groups describe app --admin NODE -o json": {"group", "memberList"},
-		"status --admin NODE -o json":              {"clusterId", "askedNode", "quorum", "shards", "nodes"},
+		"leaders --admin NODE -o json":                       {"shard", "leader", "term", "commitIndex", "appliedIndex", "kept", "followers"},
+		"leaders move --shard 0 --to 1 --admin NODE -o json": {"shard", "from", "leader"},
+		"leaders drain 0 --admin NODE -o json":               {"node", "drained", "shards"},
+		"groups list --admin NODE -o json":                   {"group", "state", "shard", "coordinator", "epoch", "assignmentEpoch", "topologyEpoch", "members"},
+		"groups describe app --admin NODE -o json":           {"group", "memberList"},
+		"status --admin NODE -o json":                        {"clusterId", "askedNode", "quorum", "shards", "nodes"},
 	} {
 		code, stdout, _ := call(t, healthy(), strings.Fields(args)...)
 		var value any

@@ -13,11 +13,14 @@ func leadersCommand() *cobra.Command {
 	var f adminFlags
 	c := &cobra.Command{
 		Use:   "leaders",
-		Short: "Show who leads each shard",
-		Long: `Shows, for the system shard and every shard, the node that leads it, the term, the applied index, and how many log
-entries each follower is behind. The exit code is 3 when a shard has no leader.`,
+		Short: "Show who leads each shard, and move leaderships",
+		Long: `Shows, for the system shard and every shard, the node that leads it ("kept" where it was moved there by 'coordd leaders
+move'), the term, the applied index, and how many log entries each follower is behind. The exit code is 3 when a shard
+has no leader.`,
 		Example: `  coordd leaders
-  coordd leaders --admin 10.0.0.5:9644 -o json`,
+  coordd leaders --admin 10.0.0.5:9644 -o json
+  coordd leaders move --shard 3 --to 2
+  coordd leaders drain 2`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			client, err := f.client()
 			if err != nil {
@@ -34,6 +37,7 @@ entries each follower is behind. The exit code is 3 when a shard has no leader.`
 		},
 	}
 	f.register(c)
+	c.AddCommand(leadersMoveCommand(), leadersDrainCommand())
 	return c
 }
 
@@ -48,7 +52,11 @@ func leaderRows(t *table, shards []web.ShardView) {
 			}
 			followers = append(followers, fmt.Sprintf("node %d: %s", f.Node, state))
 		}
-		t.row(shardName(s.Shard), orNone(s.Leader), s.Term, s.AppliedIndex, orDash(strings.Join(followers, ", ")))
+		leader := orNone(s.Leader)
+		if s.Kept {
+			leader += " (kept)"
+		}
+		t.row(shardName(s.Shard), leader, s.Term, s.AppliedIndex, orDash(strings.Join(followers, ", ")))
 	}
 }
 

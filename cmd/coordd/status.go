@@ -59,6 +59,10 @@ func statusRows(t *table, s web.ClusterStatus) {
 			}
 		}
 		up := (time.Duration(n.UptimeMs) * time.Millisecond).Round(time.Second)
-		t.row(n.Node, "up", n.ClientAddress, n.RaftAddress, leads, applied, groups, up, behind, n.Version)
+		state := "up"
+		if n.Drained {
+			state += ", drained"
+		}
+		t.row(n.Node, state, n.ClientAddress, n.RaftAddress, leads, applied, groups, up, behind, n.Version)
 	}
 }

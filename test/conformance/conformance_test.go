@@ -2,13 +2,11 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,9 +22,8 @@ var (
 )
 
 const (
-	shards     = 8
-	atATime    = 8 // scenarios
-	moveWithin = 10 * time.Second
+	shards  = 8
+	atATime = 8 // scenarios
 )
 
 // notOverKfake are scenarios that only a real Kafka behind can serve; the end-to-end tests run them.
@@ -37,8 +34,8 @@ var notOverKfake = map[string]string{
 	"session-timeout-default": "takes more than a minute of real time; nothing in it depends on the cluster behind",
 }
 
-// start starts three nodes over kfake.
-func start(t *testing.T) *devcluster.Cluster {
+// start starts three nodes over kfake, and returns their admin addresses, too.
+func start(t *testing.T) (c *devcluster.Cluster, admins []string) {
 	t.Helper()
 	settings, err := ServerSettings("broker.properties")
 	if err != nil {
@@ -59,7 +56,7 @@ func start(t *testing.T) *devcluster.Cluster {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c, err := devcluster.Start(ctx, devcluster.Options{Port: port, AdminPort: admin, DataDir: t.TempDir(), Set: set})
+	c, err = devcluster.Start(ctx, devcluster.Options{Port: port, AdminPort: admin, DataDir: t.TempDir(), Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,19 +67,23 @@ func start(t *testing.T) *devcluster.Cluster {
 			t.Error(err)
 		}
 	})
-	return c
+	for i := range c.Nodes() {
+		admins = append(admins, rig.Local(admin+i))
+	}
+	return c, admins
 }
 
 // TestAnswers plays every scenario against three nodes.
 func TestAnswers(t *testing.T) {
-	play(t, start(t), nil, notOverKfake)
+	c, _ := start(t)
+	play(t, c, nil, notOverKfake)
 }
 
 // TestAnswersWhileTheLeaderMoves plays them again, and between any two steps hands the leadership of the scenario's shards to
 // another node.
 func TestAnswersWhileTheLeaderMoves(t *testing.T) {
-	c := start(t)
-	play(t, c, newMover(c).beforeStep, notOverKfake)
+	c, admins := start(t)
+	play(t, c, MovingLeaders(rig.NewMover(admins, shards)), notOverKfake)
 }
 
 func play(t *testing.T, c *devcluster.Cluster, beforeStep func(*Scenario, int) (func(), error), exempt map[string]string) {
@@ -157,94 +158,4 @@ func TestDifferencesNameScenarios(t *testing.T) {
 			t.Errorf("there is no step %d of a scenario %q", d.Step, d.Scenario)
 		}
 	}
-}
-
-// mover moves leaders between steps and keeps them in place during steps: a step that was asked twice, since the leader
-// moved under it, may rightly be answered as a repeated one.
-type mover struct {
-	cluster *devcluster.Cluster
-	shards  [shards]sync.RWMutex
-}
-
-func newMover(c *devcluster.Cluster) *mover { return &mover{cluster: c} }
-
-func (m *mover) beforeStep(s *Scenario, nr int) (func(), error) {
-	var of []int
-	for _, group := range s.Groups() {
-		of = append(of, rig.ShardOf(group, shards))
-	}
-	slices.Sort(of)
-	of = slices.Compact(of)
-	if nr > 1 {
-		for _, shard := range of {
-			if err := m.move(shard); err != nil {
-				return nil, err
-			}
-		}
-	}
-	for _, shard := range of { // ascending, so that no two scenarios wait for each other
-		m.shards[shard].RLock()
-	}
-	return func() {
-		for _, shard := range of {
-			m.shards[shard].RUnlock()
-		}
-	}, nil
-}
-
-// move hands a shard to the next node and returns when that one serves.
-func (m *mover) move(shard int) error {
-	m.shards[shard].Lock()
-	defer m.shards[shard].Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), moveWithin)
-	defer cancel()
-	from, err := m.leader(ctx, shard)
-	if err != nil {
-		return err
-	}
-	for {
-		to := (from + 1) % len(m.cluster.Nodes())
-		failure := m.cluster.Nodes()[from].Transfer(ctx, shard, int32(to))
-		now, err := m.leader(ctx, shard)
-		switch {
-		case err != nil:
-			return errors.Join(err, failure)
-		case now != from:
-			return nil // or the cluster itself moved it: leaderships are spread over the nodes
-		case ctx.Err() != nil:
-			return fmt.Errorf("shard %d stays at node %d: %w", shard, from, errors.Join(failure, ctx.Err()))
-		}
-	}
-}
-
-// leader waits until a node serves the shard and all nodes know it: what is asked of a former leader is asked of the new one
-// afterwards, and a repeated request may rightly be answered as such.
-func (m *mover) leader(ctx context.Context, shard int) (int, error) {
-	for {
-		if node, ok := m.agreed(shard); ok {
-			return node, nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("shard %d has no leader: %w", shard, ctx.Err())
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-func (m *mover) agreed(shard int) (leader int, ok bool) {
-	serving := -1
-	named := map[int32]bool{}
-	for i, n := range m.cluster.Nodes() {
-		for _, s := range n.Local().Shards {
-			if s.Shard != shard {
-				continue
-			}
-			named[s.Leader] = true
-			if s.Role == "leader" && s.Serving {
-				serving = i
-			}
-		}
-	}
-	return serving, serving >= 0 && len(named) == 1 && named[int32(serving)]
 }

@@ -25,6 +25,28 @@ type Options struct {
 	BeforeStep func(s *Scenario, nr int) (after func(), err error)
 }
 
+// Shards moves the leaders of groups' shards, or keeps them in place.
+type Shards interface {
+	Move(groups []string) error
+	Hold(groups []string) (release func())
+}
+
+// MovingLeaders is an [Options.BeforeStep] that moves the leaders of the scenario's shards between any two steps, and keeps
+// them in place during a step, unless that only lets time pass.
+func MovingLeaders(m Shards) func(*Scenario, int) (func(), error) {
+	return func(s *Scenario, nr int) (func(), error) {
+		if nr > 1 {
+			if err := m.Move(s.Groups()); err != nil {
+				return nil, err
+			}
+		}
+		if s.Sleeps(nr) {
+			return func() {}, nil
+		}
+		return m.Hold(s.Groups()), nil
+	}
+}
+
 // Answers are what a server answered to the steps of a scenario.
 type Answers struct {
 	Scenario string   `yaml:"scenario"`

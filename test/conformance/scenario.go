@@ -139,6 +139,9 @@ func (s *Scenario) Groups() []string { return s.groups }
 // NumSteps is the number of steps.
 func (s *Scenario) NumSteps() int { return len(s.steps) }
 
+// Sleeps says that a step (counted from 1) only lets time pass.
+func (s *Scenario) Sleeps(nr int) bool { return s.steps[nr-1].op == "sleep" }
+
 // HasTag says whether the scenario has any of the tags.
 func (s *Scenario) HasTag(tags ...string) bool {
 	return slices.ContainsFunc(tags, func(t string) bool { return slices.Contains(s.Tags, t) })
