@@ -71,6 +71,25 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
+// Who came back is there, also while the topics are not known well enough to answer.
+func TestWhoCameBackIsNotRemovedForWantOfTopics(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 10_000
+	ls, calls, _ := r.stable("g", "a")
+	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	r.Gone(r.now, ls[0].holder, true)
+	r.topics, r.oldTopics = topics{}, true
+	r.changes += 5
+	r.pass(1000)
+	if c, a := r.line().send(beat("g", "a", epoch)); !a.done || c.Err == nil {
+		t.Fatalf("done %v, %+v, %+v", a.done, c.Err, c.Heartbeat)
+	}
+	r.pass(10_000)
+	if r.committed.Group("g").NumMembers() != 1 {
+		t.Fatal("removed although it had come back")
+	}
+}
+
 func TestADisconnectIsNothingWithoutTheSetting(t *testing.T) {
 	r := hanging(t)
 	ls, _, _ := r.stable("g", "a")

@@ -112,7 +112,10 @@ func (m *Machine) lookAgain(statuses []streams.Status) {
 // take topics for missing. The member is alive, which counts.
 func (m *Machine) withoutTopics(c *Call, r *streams.HeartbeatRequest) {
 	if soft := m.softOf(r.GroupID); soft != nil && soft.Members[r.MemberID] != nil {
-		soft.Members[r.MemberID].SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
+		sm := soft.Members[r.MemberID]
+		sm.SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
+		sm.DisconnectDeadline = 0
+		m.armMember(r.GroupID, r.MemberID, sm)
 	}
 	m.refuse(c, loading)
 }
@@ -133,16 +136,27 @@ func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
 
 // applySoft makes a soft change and keeps the timers in step with it.
 func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftChange) {
-	known := change.Member == "" || soft.Members[change.Member] != nil
+	sm, before := soft.Members[change.Member], int64(0)
+	if sm != nil {
+		before = sm.NextDeadline()
+	}
 	soft.Apply(change)
-	if change.Member != "" && (!known || change.Rebalance != streams.RebalanceTimerKept) {
-		if sm := soft.Members[change.Member]; sm != nil {
-			m.timers.arm(timerKey{kind: timerMember, group: strings.Clone(id), member: strings.Clone(change.Member)}, sm.NextDeadline())
+	if change.Member != "" {
+		if sm == nil {
+			sm = soft.Members[change.Member]
+		}
+		if sm != nil && (change.Rebalance != streams.RebalanceTimerKept || sm.NextDeadline() < before || before == 0) {
+			m.armMember(id, change.Member, sm)
 		}
 	}
 	if change.InitialDelay > 0 || change.Assignment > 0 {
 		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
 	}
+}
+
+// armMember looks at a member's deadlines when the next of them is over.
+func (m *Machine) armMember(group, member string, sm *streams.SoftMember) {
+	m.timers.arm(timerKey{kind: timerMember, group: strings.Clone(group), member: strings.Clone(member)}, sm.NextDeadline())
 }
 
 func (m *Machine) runEffects(id string, effects []streams.Effect) {

@@ -199,6 +199,7 @@ func (m *Machine) doubtful(d *streams.Decision) bool {
 // decideTick does what the group's own timers are for. Before the topics are known it waits: all of them would count as
 // missing, and every member would lose its tasks.
 func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
+	decided := false
 	return func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
 		if g == nil || soft == nil || m.groups[g.ID].computing != 0 {
 			return streams.Decision{}, false
@@ -207,12 +208,16 @@ func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false
 		}
+		if decided && soft.NextDeadline() == 0 { // the log refused what the timer was for
+			soft.AssignmentDue = m.now
+		}
 		env := m.env(g.ID)
 		d := streams.Tick(g, soft, &env)
 		if m.doubtful(&d) {
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false
 		}
+		decided = true
 		return d, true
 	}
 }

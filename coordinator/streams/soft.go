@@ -285,8 +285,9 @@ func (s *Soft) applyMember(c *SoftChange) {
 }
 
 // NextDeadline is the earliest moment at which [Expire] has something to do for the member; 0 when there is none.
-// Deadlines only move later between two calls unless a rebalance timer was started or a connection ended, so that a shard may keep one heap
-// over (group, member) and push an entry again when it finds on expiry that the deadline moved.
+// Deadlines mostly move later, so that a shard may keep one heap over (group, member) and push an entry again when it
+// finds on expiry that the deadline moved. One moves earlier when a rebalance timer is started, when a connection ends, and
+// when the session time-out became shorter.
 func (m *SoftMember) NextDeadline() int64 {
 	return earlier(earlier(m.SessionDeadline, m.RebalanceDeadline), m.DisconnectDeadline)
 }
