@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 )
 
 func TestSteadyHeartbeatNeedsNoLog(t *testing.T) {
@@ -404,6 +405,15 @@ func TestDeleteGroup(t *testing.T) {
 	r.commitAll()
 	if !a.done || c.Response.(*DeleteGroupResponse).Err != nil || r.committed.Group("g") != nil {
 		t.Fatalf("%v %+v", a.done, c.Response)
+	}
+	var order []record.Type
+	for _, rec := range r.proposed[len(r.proposed)-1].Records {
+		if order = append(order, rec.Key.Type); rec.Value != nil {
+			t.Errorf("%s is no tombstone", rec.Key)
+		}
+	}
+	if want := []record.Type{record.TypeTargetMetadata, record.TypeGroupMetadata, record.TypeTopology}; !slices.Equal(order, want) {
+		t.Errorf("tombstones %v, want %v", order, want)
 	}
 	c, _ = r.send(&DeleteGroupRequest{GroupID: "g"})
 	if c.Response.(*DeleteGroupResponse).Err.Code != coordinator.GroupIDNotFound {
