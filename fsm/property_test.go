@@ -161,7 +161,7 @@ func restore(t *rapid.T, s State) State {
 	if err := WriteSnapshot(&buf, s); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := ReadSnapshot(&buf)
+	restored, _, err := ReadSnapshot(&buf)
 	if err != nil {
 		t.Fatal(err)
 	}

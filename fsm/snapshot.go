@@ -50,25 +50,25 @@ func WriteSnapshot(w io.Writer, s State) error {
 
 // ReadSnapshot reads a state that WriteSnapshot wrote, and demands that nothing follows. It fails with ErrSnapshot, with
 // an error of the reader, or with record.ErrVersion for a format of another version; memory beside the state is bounded.
-// Records of types that this version does not keep are left out.
-func ReadSnapshot(from io.Reader) (State, error) {
+// Records of types that this version does not keep are left out; skipped counts them.
+func ReadSnapshot(from io.Reader) (s State, skipped int, err error) {
 	r := snapshotReader{in: bufio.NewReaderSize(from, snapshotBuffer)}
 	count, err := r.header()
 	if err != nil {
-		return State{}, err
+		return State{}, 0, err
 	}
 	for range count {
 		if err := r.record(); err != nil {
-			return State{}, err
+			return State{}, 0, err
 		}
 	}
 	if err := r.flush(); err != nil {
-		return State{}, err
+		return State{}, 0, err
 	}
 	if err := r.trailer(); err != nil {
-		return State{}, err
+		return State{}, 0, err
 	}
-	return r.state, nil
+	return r.state, r.skipped, nil
 }
 
 type snapshotReader struct {
@@ -80,6 +80,7 @@ type snapshotReader struct {
 	last    record.Key
 	any     bool // whether last is set
 	digest  uint64
+	skipped int // records of unknown types
 }
 
 func (r *snapshotReader) header() (count uint64, err error) {
@@ -143,6 +144,7 @@ func (r *snapshotReader) record() error {
 	r.digest += hashOf(b)
 	rec, _, err := r.decoder.Decode(b)
 	if errors.Is(err, record.ErrUnknownType) {
+		r.skipped++
 		return nil
 	}
 	if err != nil {

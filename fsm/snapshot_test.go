@@ -50,7 +50,7 @@ func snapshotOf(t testing.TB, s State) []byte {
 func TestSnapshot(t *testing.T) {
 	s := sampleState(t)
 	b := snapshotOf(t, s)
-	got, err := ReadSnapshot(iotest.OneByteReader(bytes.NewReader(b)))
+	got, _, err := ReadSnapshot(iotest.OneByteReader(bytes.NewReader(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,17 +71,17 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 	for i := 0; i < len(b); i += step {
 		b[i] ^= 0x10
-		if _, err := ReadSnapshot(bytes.NewReader(b)); err == nil {
+		if _, _, err := ReadSnapshot(bytes.NewReader(b)); err == nil {
 			t.Fatalf("byte %d changed unnoticed", i)
 		}
 		b[i] ^= 0x10
 	}
 	for i := 0; i < len(b); i += 97 {
-		if _, err := ReadSnapshot(bytes.NewReader(b[:i])); !errors.Is(err, ErrSnapshot) {
+		if _, _, err := ReadSnapshot(bytes.NewReader(b[:i])); !errors.Is(err, ErrSnapshot) {
 			t.Fatalf("cut after %d: %v", i, err)
 		}
 	}
-	if _, err := ReadSnapshot(bytes.NewReader(append(b, 0))); !errors.Is(err, ErrSnapshot) {
+	if _, _, err := ReadSnapshot(bytes.NewReader(append(b, 0))); !errors.Is(err, ErrSnapshot) {
 		t.Fatalf("one byte more: %v", err)
 	}
 }
@@ -92,12 +92,12 @@ func TestSnapshotErrors(t *testing.T) {
 	if err := WriteSnapshot(failingWriter{broken}, s); !errors.Is(err, broken) {
 		t.Errorf("write: %v", err)
 	}
-	if _, err := ReadSnapshot(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+	if _, _, err := ReadSnapshot(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Errorf("read: %v", err)
 	}
 	b := snapshotOf(t, s)
 	b[7]++
-	if _, err := ReadSnapshot(bytes.NewReader(b)); !errors.Is(err, record.ErrVersion) {
+	if _, _, err := ReadSnapshot(bytes.NewReader(b)); !errors.Is(err, record.ErrVersion) {
 		t.Errorf("version: %v", err)
 	}
 }
@@ -113,8 +113,8 @@ func TestSnapshotSkipsUnknownTypes(t *testing.T) {
 	b := append(snapshotMagic[:], 0, 0, 0, 0, 0, 0, 0, 2)
 	b = append(append(b, known...), unknown...)
 	b = binary.BigEndian.AppendUint64(b, hashOf(known)+hashOf(unknown))
-	s, err := ReadSnapshot(bytes.NewReader(b))
-	if err != nil || s.NumRecords() != 1 || s.Group("g").AssignmentEpoch() != 3 {
+	s, skipped, err := ReadSnapshot(bytes.NewReader(b))
+	if err != nil || skipped != 1 || s.NumRecords() != 1 || s.Group("g").AssignmentEpoch() != 3 {
 		t.Fatalf("%d records, %v", s.NumRecords(), err)
 	}
 }
@@ -129,11 +129,11 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Add(snapshotOf(f, NewState()))
 	f.Add(snapshotOf(f, sampleState(f)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := ReadSnapshot(bytes.NewReader(withDigest(b)))
+		s, _, err := ReadSnapshot(bytes.NewReader(withDigest(b)))
 		if err != nil {
 			return
 		}
-		again, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, s)))
+		again, _, err := ReadSnapshot(bytes.NewReader(snapshotOf(t, s)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,6 +40,17 @@ func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
 	return o
 }
 
+// recordsSkipped makes the log line for records of types that this release does not know; "of" says whose they are. A
+// replica that replays its log meets many of them.
+func (n *Node) recordsSkipped(of string) func(records int) {
+	limit := &loglimit.Limit[struct{}]{}
+	return func(records int) {
+		if more, ok := limit.Pass(struct{}{}); ok {
+			n.log.Warn("records of unknown types left out: a newer release wrote them", "of", of, "records", records, "more-entries", more)
+		}
+	}
+}
+
 func (o *observer) event(number uint32, e shard.Event) {
 	switch {
 	case e.Failed != nil:

@@ -18,6 +18,8 @@ type replica struct {
 	index atomic.Uint64
 	// changed is told after each change, on Raft's goroutine; it must not block.
 	changed func()
+	// skipped is told how many records were left out because this release does not know their types, or nil.
+	skipped func(records int)
 	// applied is Parts.Applied for this group, or nil.
 	applied func(index uint64, state fsm.State)
 	// expected is the entry that this node proposed last, with what it makes of the state.
@@ -60,8 +62,15 @@ func (r *replica) Apply(index uint64, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("entry %d: %w", index, err)
 	}
+	r.leftOut(entry.Skipped)
 	r.store(index, state)
 	return nil
+}
+
+func (r *replica) leftOut(records int) {
+	if records > 0 && r.skipped != nil {
+		r.skipped(records)
+	}
 }
 
 // Snapshot implements raftnode.FSM: a copy of pointers.
@@ -69,10 +78,11 @@ func (r *replica) Snapshot() (io.WriterTo, error) { return snapshot{r.State()}, 
 
 // Restore implements raftnode.FSM.
 func (r *replica) Restore(from io.Reader) error {
-	state, err := fsm.ReadSnapshot(from)
+	state, skipped, err := fsm.ReadSnapshot(from)
 	if err != nil {
 		return err
 	}
+	r.leftOut(skipped)
 	r.store(0, state)
 	return nil
 }

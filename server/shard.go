@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,6 +100,7 @@ var _ shard.Host = (*runner)(nil)
 func newRunner(n *Node, number uint32) *runner {
 	r := &runner{node: n, number: number, leader: -1, changed: make(chan struct{})}
 	r.replica = newReplica(nil)
+	r.replica.skipped = n.recordsSkipped(fmt.Sprintf("shard %d", number))
 	r.leadsFrom.Store(&time.Time{})
 	r.machine = shard.New(r, n.shardOptions())
 	r.owner = owner{step: r.step, flush: r.flush}

@@ -82,6 +82,7 @@ func newSystem(n *Node) *system {
 		n.cluster.update()
 		n.groupConfigs.update()
 	})
+	s.replica.skipped = n.recordsSkipped("system shard")
 	return s
 }
 

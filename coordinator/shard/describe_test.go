@@ -39,7 +39,7 @@ func TestGroupsLookTheSameAfterAFailover(t *testing.T) {
 	if err := fsm.WriteSnapshot(&file, r.committed); err != nil {
 		t.Fatal(err)
 	}
-	restored, err := fsm.ReadSnapshot(&file)
+	restored, _, err := fsm.ReadSnapshot(&file)
 	if err != nil {
 		t.Fatal(err)
 	}
