@@ -146,9 +146,8 @@ func (c *counts) checkSources() error {
 
 // subtopology gives a subtopology its final counts.
 func (c *counts) subtopology(s *Subtopology) (ConfiguredSubtopology, error) {
-	if len(s.SourceTopics)+len(s.RepartitionSourceTopics) == 0 {
-		return ConfiguredSubtopology{}, invalidf("Subtopology %s does not contain any source topics; "+
-			"it needs at least one of SourceTopics or RepartitionSourceTopics.", show(s.ID))
+	if err := s.validateSources(); err != nil {
+		return ConfiguredSubtopology{}, err
 	}
 	out := ConfiguredSubtopology{
 		ID: s.ID, Stateful: s.Stateful(),

@@ -74,6 +74,34 @@ func Validate(t *Topology) error {
 	return nil
 }
 
+// ValidateCounts checks what [Configure] refuses whatever topics exist: subtopologies that read nothing, and repartition
+// topics whose partition count no source gives. It wants a valid topology. The error is an *InvalidTopology.
+func ValidateCounts(t *Topology) error {
+	c := newCounts(t, anyTopics{})
+	if err := c.decideRepartition(); err != nil {
+		return err
+	}
+	for _, s := range c.subtopologies {
+		if err := s.validateSources(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// anyTopics has every topic.
+type anyTopics struct{}
+
+func (anyTopics) Topic(name string) (Topic, bool) { return Topic{Name: name, Partitions: 1}, true }
+
+func (s *Subtopology) validateSources() error {
+	if len(s.SourceTopics)+len(s.RepartitionSourceTopics) == 0 {
+		return invalidf("Subtopology %s does not contain any source topics; "+
+			"it needs at least one of SourceTopics or RepartitionSourceTopics.", show(s.ID))
+	}
+	return nil
+}
+
 // ValidateNames checks the names of all topics only, Kafka's own topics first, as Kafka's front end does before it looks at
 // anything else of a request. The error is an *InvalidTopology.
 func ValidateNames(t *Topology) error {

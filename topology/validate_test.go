@@ -4,7 +4,63 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
+
+// What no topic could make run is found without topics; the messages are those of Configure.
+func TestValidateCounts(t *testing.T) {
+	repartition := func(name string, n int32) []InternalTopic { return []InternalTopic{{Name: name, Partitions: n}} }
+	in := Subtopology{ID: "0", SourceTopics: []string{"in"}}
+	for name, c := range map[string]struct {
+		subs []Subtopology
+		want string
+	}{
+		"nothing":    {nil, ""},
+		"source":     {[]Subtopology{in}, ""},
+		"no sources": {[]Subtopology{in, {ID: "1", RepartitionSinkTopics: nil}}, "Subtopology 1 does not contain any source topics"},
+		"chain": {[]Subtopology{{ID: "0", SourceTopics: []string{"in"}, RepartitionSinkTopics: []string{"r"}},
+			{ID: "1", RepartitionSourceTopics: repartition("r", 0)}}, ""},
+		"unwritten": {[]Subtopology{in, {ID: "1", RepartitionSourceTopics: repartition("r", 0)}}, "Failed to compute number of partitions for all " +
+			"repartition topics, because a repartition source topic is never used as a sink topic. Topics without a writer and without a fixed count: r."},
+		"fixed": {[]Subtopology{in, {ID: "1", RepartitionSourceTopics: repartition("r", 2)}}, ""},
+		"own sink": {[]Subtopology{{ID: "0", SourceTopics: []string{"in"}, RepartitionSourceTopics: repartition("r", 0),
+			RepartitionSinkTopics: []string{"r"}}}, ""},
+		"loop": {[]Subtopology{in, {ID: "1", RepartitionSourceTopics: repartition("a", 0), RepartitionSinkTopics: []string{"b"}},
+			{ID: "2", RepartitionSourceTopics: repartition("b", 0), RepartitionSinkTopics: []string{"a"}}},
+			"Failed to compute number of partitions for all repartition topics. There may be loops in the topology that cannot be resolved. Topics without a count: a, b."},
+	} {
+		err := ValidateCounts(&Topology{Subtopologies: c.subs})
+		var invalid *InvalidTopology
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (!errors.As(err, &invalid) || !strings.HasPrefix(invalid.Message, c.want)):
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+}
+
+// Where Configure finds all sources, both agree on what can never run.
+func TestValidateCountsAgreesWithConfigure(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		top, m := drawTopology(t)
+		for i := range top.Subtopologies {
+			for _, name := range top.Subtopologies[i].SourceTopics {
+				m[name] = max(m[name], 1)
+			}
+		}
+		c, invalid := Configure(top, m)
+		refused := ValidateCounts(top)
+		switch {
+		case c != nil && c.Problem != nil && c.Problem.Kind == IncorrectlyPartitionedTopics: // looked for before sources are
+		case refused != nil && (invalid == nil || invalid.Error() != refused.Error()):
+			t.Fatalf("refused for %v, but Configure says %v", refused, invalid)
+		case refused == nil && invalid != nil && !strings.HasPrefix(invalid.Error(), "Changelog topic"): // depends on real counts
+			t.Fatalf("not refused, but Configure says %v", invalid)
+		}
+	})
+}
 
 func TestValidate(t *testing.T) {
 	sub := func(s Subtopology) *Topology { return &Topology{Subtopologies: []Subtopology{s}} }

@@ -21,6 +21,10 @@ func (h *heartbeat) updateTopology(d *Decision) *coordinator.Error {
 		if err := validateTopology(sent); err != nil {
 			return err // what is stored must be sound, whoever called
 		}
+		// Kafka stores such a topology while source topics are missing, and then no app can ever replace it.
+		if err := topology.ValidateCounts(sent); err != nil {
+			return invalidTopology(err)
+		}
 		value := &record.Topology{Topology: *sent.Clone()}
 		h.topology = &value.Topology
 		h.causes |= CauseTopology

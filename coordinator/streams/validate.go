@@ -43,8 +43,8 @@ func Validate(req *HeartbeatRequest) *coordinator.Error {
 	case req.MemberEpoch != JoinEpoch && req.Topology != nil:
 		return coordinator.Errorf(coordinator.InvalidRequest, "Topology can only be provided when (re-)joining. "+
 			"MemberEpoch is %d; it is %d in a join.", req.MemberEpoch, JoinEpoch)
-	case req.RebalanceTimeoutMs < -1:
-		return coordinator.Errorf(coordinator.InvalidRequest, "RebalanceTimeoutMs is %d, but must not be negative, or -1 "+
+	case req.RebalanceTimeoutMs <= 0 && req.RebalanceTimeoutMs != -1:
+		return coordinator.Errorf(coordinator.InvalidRequest, "RebalanceTimeoutMs is %d, but must be 1 or more, or -1 "+
 			"where it is unchanged.", req.RebalanceTimeoutMs)
 	}
 	return nil
@@ -138,4 +138,5 @@ func invalid(message string) *coordinator.Error {
 	return &coordinator.Error{Code: coordinator.InvalidRequest, Message: message}
 }
 
-func blank(s string) bool { return strings.TrimSpace(s) == "" }
+// blank says whether a string has nothing but what Java's trim takes away: spaces and control characters.
+func blank(s string) bool { return strings.IndexFunc(s, func(r rune) bool { return r > ' ' }) < 0 }
