@@ -119,6 +119,8 @@ type Probe struct {
 
 	// Joining, when set, changes the request of a join: another topology, tags, an endpoint.
 	Joining func(*kmsg.StreamsGroupHeartbeatRequest)
+	// Dial, when set, connects in another way, such as by signing in.
+	Dial func(addr string) (*Conn, error)
 
 	conn   *Conn
 	tasks  [3][]kmsg.TaskIDs
@@ -193,7 +195,11 @@ func (p *Probe) connect(within time.Duration) error {
 	}
 	boot := p.Bootstrap[p.nextAt%len(p.Bootstrap)]
 	p.nextAt++
-	c, err := Dial(boot)
+	dial := p.Dial
+	if dial == nil {
+		dial = Dial
+	}
+	c, err := dial(boot)
 	if err != nil {
 		return err
 	}
@@ -202,7 +208,7 @@ func (p *Probe) connect(within time.Duration) error {
 	if err != nil {
 		return err
 	}
-	p.conn, err = Dial(addr)
+	p.conn, err = dial(addr)
 	return err
 }
 

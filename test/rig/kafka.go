@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,6 +22,7 @@ type Kafka struct {
 type KafkaNode struct {
 	ID   int
 	Addr string
+	SASL string // where users sign in; empty without Users
 
 	*Proc
 	java *Java
@@ -36,13 +39,16 @@ type KafkaConfig struct {
 	Heap  string   // of each node, such as 512m
 	Lines []string // added to server.properties
 	Full  bool     // all compiler tiers: for benchmarks
+	// Users, when there are any, sign in by name and password (PLAIN) at a listener of its own, and have the rights that they
+	// are given; whoever comes to the other one has all.
+	Users map[string]string
 }
 
 const clusterID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 // StartKafka formats and starts the nodes and returns when each accepts connections.
 func StartKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
-	base, err := FreePorts(2 * c.Nodes)
+	base, err := FreePorts(3 * c.Nodes)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +59,9 @@ func StartKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	}
 	for i := range c.Nodes {
 		n := &KafkaNode{ID: i + 1, Addr: Local(base + i), java: c.Java, dir: filepath.Join(c.Dir, fmt.Sprintf("kafka-%d", i+1)), heap: c.Heap, full: c.Full}
+		if len(c.Users) > 0 {
+			n.SASL = Local(base + 2*c.Nodes + i)
+		}
 		if err := n.format(ctx, Local(base+c.Nodes+i), voters, c); err != nil {
 			return nil, err
 		}
@@ -99,6 +108,9 @@ func (n *KafkaNode) format(ctx context.Context, controller string, voters []stri
 	if c.Nodes == 1 {
 		lines = append(lines, "offsets.topic.num.partitions=4")
 	}
+	if n.SASL != "" {
+		lines = append(lines, n.authorized(controller, c.Users)...)
+	}
 	lines = append(lines, c.Lines...)
 	if err := os.WriteFile(n.properties(), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		return err
@@ -106,6 +118,24 @@ func (n *KafkaNode) format(ctx context.Context, controller string, voters []stri
 	argv := n.java.argv("256m", false, "kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.properties())
 	_, err := run(ctx, nil, "", argv...)
 	return err
+}
+
+// authorized are the settings of a broker with users and their rights.
+func (n *KafkaNode) authorized(controller string, users map[string]string) []string {
+	jaas := "org.apache.kafka.common.security.plain.PlainLoginModule required"
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		jaas += fmt.Sprintf(" user_%s=%q", name, users[name])
+	}
+	return []string{
+		fmt.Sprintf("listeners=PLAINTEXT://%s,SASL://%s,CONTROLLER://%s", n.Addr, n.SASL, controller),
+		fmt.Sprintf("advertised.listeners=PLAINTEXT://%s,SASL://%s", n.Addr, n.SASL),
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"inter.broker.listener.name=PLAINTEXT",
+		"sasl.enabled.mechanisms=PLAIN",
+		"listener.name.sasl.plain.sasl.jaas.config=" + jaas + ";",
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:ANONYMOUS",
+	}
 }
 
 func (n *KafkaNode) properties() string { return filepath.Join(n.dir, "server.properties") }

@@ -53,6 +53,28 @@ func Dial(addr string) (*Conn, error) {
 	return c, nil
 }
 
+// SignIn signs in with a name and a password (SASL PLAIN).
+func (c *Conn) SignIn(user, password string, within time.Duration) error {
+	hello := kmsg.NewPtrSASLHandshakeRequest()
+	hello.Mechanism = "PLAIN"
+	resp, err := c.DoVersion(hello, 1, within)
+	if err != nil {
+		return err
+	}
+	if code := resp.(*kmsg.SASLHandshakeResponse).ErrorCode; code != 0 {
+		return fmt.Errorf("SaslHandshake: %w", Code(code))
+	}
+	proof := kmsg.NewPtrSASLAuthenticateRequest()
+	proof.SASLAuthBytes = []byte("\x00" + user + "\x00" + password)
+	if resp, err = c.DoVersion(proof, 2, within); err != nil {
+		return err
+	}
+	if code := resp.(*kmsg.SASLAuthenticateResponse).ErrorCode; code != 0 {
+		return fmt.Errorf("SaslAuthenticate: %w", Code(code))
+	}
+	return nil
+}
+
 // Do sends a request in the newest version both sides know and waits for the answer. After an error the connection is of
 // no more use.
 func (c *Conn) Do(req kmsg.Request, within time.Duration) (kmsg.Response, error) {
