@@ -44,6 +44,9 @@ const (
 type Error struct {
 	Code    Code
 	Message string
+	// NotStarted says of trouble of coordd's own (14, 15 and 16) that the request was refused before anything was done for
+	// it. Without it the outcome is not known.
+	NotStarted bool
 }
 
 // Error implements error.

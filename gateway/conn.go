@@ -36,6 +36,7 @@ type conn struct {
 	client  *coordinator.Client
 	readErr error
 	began   time.Duration // when the reader began to work on what it read, see [Gateway.now]; guarded by mu, too
+	waited  bool          // something was waited for since then
 	beats   int           // heartbeats answered since then; guarded by mu
 	big     int           // size of the frame at the front that is to be passed on in pieces
 	home    int32         // the upstream broker for what any broker may answer; see homeBroker
@@ -213,7 +214,7 @@ func (c *conn) need() int {
 // process takes all whole frames that came, and writes all answers that are ready then by one write.
 func (c *conn) process() {
 	c.mu.Lock()
-	c.reading, c.began = true, c.g.now()
+	c.reading, c.began, c.waited = true, c.g.now(), false
 	c.mu.Unlock()
 	for c.readErr == nil {
 		b := c.in.buffered()
@@ -268,6 +269,7 @@ func (c *conn) blocking(f func()) {
 	c.settle()
 	c.flush(true)
 	f()
+	c.waited = true
 	if c.readErr == nil && c.hungUp() {
 		c.readErr = errClosed
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -168,6 +169,13 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 		delete(c.vacated, s.beat.GroupID)
 	}
 	s.call.Client = c.client
+	if c.waited {
+		s.call.AgeMs = ageMs(c.g.now() - c.began)
+	}
+	if counts(&s.beat) && c.hungUp() {
+		s.fail(notAvailable) // nobody reads it: the client may have said something else elsewhere
+		return nil
+	}
 	number := c.g.coords.Shard(s.beat.GroupID)
 	leader, ok := c.g.coords.Leader(number)
 	here := ok && leader == c.g.coords.Self()
@@ -183,8 +191,14 @@ func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 	if ok && s.beat.MemberEpoch > streams.JoinEpoch {
 		return c.beatFar(s, number, leader)
 	}
-	c.g.run(func() { c.g.rebeat(s, false) })
+	began := c.began
+	c.g.run(func() { c.g.rebeat(s, began, false) })
 	return nil
+}
+
+// counts says that a heartbeat tells what its member owns.
+func counts(req *streams.HeartbeatRequest) bool {
+	return req.MemberEpoch == streams.JoinEpoch || req.MemberEpoch > streams.JoinEpoch && req.Active != nil
 }
 
 // maxNudged is how many groups a connection remembers as sent to their coordinators; it sends no more there then.
@@ -207,12 +221,12 @@ func (c *conn) astray(here bool, req *streams.HeartbeatRequest) bool {
 	return true
 }
 
-// rebeat has a heartbeat answered by the leader of its shard where that is not this node, or was not when it was tried:
-// then it may have done something already.
-func (g *Gateway) rebeat(s *slot, tried bool) {
+// rebeat has a heartbeat, read when it began, answered by the leader of its shard where that is not this node, or was not
+// when it was tried: then it may have done something already.
+func (g *Gateway) rebeat(s *slot, began time.Duration, maybe bool) {
 	// The frame is copied: an attempt that is given up may look at it when the slot is long answered.
 	frame := bytes.Clone(s.frame)
-	out, err := g.requestAtLeader(&errand{group: s.beat.GroupID, c: s.c, maybe: tried}, s.call.Client, frame)
+	out, err := g.requestAtLeader(&errand{group: s.beat.GroupID, c: s.c, began: began, maybe: maybe}, s.call.Client, frame)
 	switch {
 	case err != nil:
 		s.fail(notAvailable)

@@ -34,8 +34,8 @@ func (e *execution) CallDone(call *shard.Call) {
 // execute gives a request about one group, whole with its length prefix, to the shard of this node. done is told once,
 // on any goroutine, the answer frame or why the shard did not take the call. An error means that the request is
 // malformed; done is not told then. The frame must stay as it is until then. A request that names topics which the image
-// does not have (yet) waits for the image.
-func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(answer []byte, err *coordinator.Error)) error {
+// does not have (yet) waits for the image. ageMs is [shard.Call.AgeMs].
+func (g *Gateway) execute(client *coordinator.Client, frame []byte, ageMs int64, done func(answer []byte, err *coordinator.Error)) error {
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (g *Gateway) execute(client *coordinator.Client, frame []byte, done func(an
 		return g.executeConfigs(h, body, done)
 	}
 	e := &execution{done: done}
-	e.call.Client, e.call.Done = client, e
+	e.call.Client, e.call.AgeMs, e.call.Done = client, ageMs, e
 	names := &topicNames{g: g}
 	if e.call.Request, e.finish, err = g.decodeGroupRequest(h, body, names); err != nil {
 		return err
@@ -165,6 +165,13 @@ type errand struct {
 	// system says that the leader of the system shard is meant, whatever the group.
 	system bool
 	c      *conn
+	// began is from when on its age counts: since the request was read from the client, or, 0 so far, since the leader was
+	// looked for on behalf of a client that was there.
+	began time.Duration
+	// lasting says that it is not refused for its age.
+	lasting bool
+	// exact says that the answer depends on what became of earlier attempts; see [settled].
+	exact bool
 	// maybe says that an attempt was made whose outcome is not known: it may have done what it was to do.
 	maybe bool
 }
@@ -185,8 +192,7 @@ func (e *errand) wanted() bool { return e.c == nil || !e.c.hungUp() }
 type attempt struct {
 	errand *errand
 	leader int32
-	sent   atomic.Bool // given to the shard or to the connection to its node
-	given  atomic.Bool // given up
+	state  atomic.Int32 // attemptMade, attemptSent or attemptGivenUp
 	done   chan outcome
 	// answered is told instead of done where it is set.
 	answered func(answer []byte, err *coordinator.Error)
@@ -200,21 +206,43 @@ func (a *attempt) tell(answer []byte, err *coordinator.Error) {
 	a.done <- outcome{answer, err}
 }
 
+// What became of an attempt: it is given to the shard, or to the connection to its node, or given up before.
+const (
+	attemptMade int32 = iota
+	attemptSent
+	attemptGivenUp
+)
+
+// send notes that the request is on its way from now on; false means that it must not be, since the attempt was given up.
+func (a *attempt) send() bool { return a.state.CompareAndSwap(attemptMade, attemptSent) }
+
+// giveUp keeps the request from being sent, unless it was. It says whether it never will have been.
+func (a *attempt) giveUp() (unsent bool) {
+	return a.state.CompareAndSwap(attemptMade, attemptGivenUp) || a.state.Load() == attemptGivenUp
+}
+
 // wanted says that the request is to be sent if it was not yet. It may make a system call.
-func (a *attempt) wanted() bool { return !a.given.Load() && a.errand.wanted() }
+func (a *attempt) wanted() bool { return a.state.Load() == attemptMade && a.errand.wanted() }
 
 // atLeader has an attempt made at the leader of a group's shard, and again at the next one when the leadership moves
-// meanwhile: heartbeats, commits and leaves are safe to repeat. Without a leader it waits; once it has waited for
-// ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what start said.
+// meanwhile: heartbeats, commits and leaves are safe to repeat, while they are not too old. Without a leader it waits; once it
+// has waited for ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what
+// start said.
 func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, error) {
 	number := uint32(SystemShard)
 	if !e.system {
 		number = g.coords.Shard(e.group)
 	}
+	if e.began == 0 {
+		e.began = g.now()
+	}
 	patience := g.cfg.ParkTime
 	for {
 		if !e.wanted() {
 			return outcome{}, errClosed
+		}
+		if !e.lasting && g.now()-e.began > g.cfg.freshFor {
+			return outcome{err: tooOld}, nil
 		}
 		changed := g.coords.LeaderChanged(number)
 		leader, ok := g.coords.Leader(number)
@@ -227,7 +255,7 @@ func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, erro
 			if over {
 				return out, nil
 			}
-			e.maybe = e.maybe || a.sent.Load()
+			e.maybe = e.maybe || !a.giveUp() && (out.err == nil || !out.err.NotStarted)
 		}
 		if patience == g.cfg.ParkTime {
 			g.metrics.parked.Inc()
@@ -252,20 +280,37 @@ func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, erro
 	}
 }
 
-// await waits for the outcome of an attempt. over is false when another leader is to be tried.
+// lastWord is how long the old leader is waited for when there is a new one and the outcome at the old one matters: a node
+// that lost its leadership says at once what it has not begun.
+const lastWord = 50 * time.Millisecond
+
+// await waits for the outcome of an attempt. over is false when another leader is to be tried; the outcome is then why the
+// leader refused it, or nothing where that is not known.
 func (g *Gateway) await(number uint32, a *attempt) (out outcome, over bool) {
 	timeout := time.NewTimer(attemptTimeout)
 	defer timeout.Stop()
-	defer a.given.Store(true)
+	defer a.giveUp()
+	var last <-chan time.Time
 	for {
 		changed := g.coords.LeaderChanged(number)
-		if now, ok := g.coords.Leader(number); ok && now != a.leader && a.leader != g.coords.Self() {
-			return outcome{}, false // the old leader may never answer: its machine is gone
+		now, ok := g.coords.Leader(number)
+		select {
+		case out := <-a.done:
+			return out, out.err == nil || out.err.Code != coordinator.NotCoordinator
+		default:
+		}
+		if ok && now != a.leader && a.leader != g.coords.Self() && last == nil {
+			if !a.errand.exact {
+				return outcome{}, false // the old leader may never answer: its machine is gone
+			}
+			last = time.After(g.cfg.lastWord)
 		}
 		select {
 		case out := <-a.done:
 			return out, out.err == nil || out.err.Code != coordinator.NotCoordinator
 		case <-changed:
+		case <-last:
+			return outcome{}, false
 		case <-a.errand.gone():
 			return outcome{err: notAvailable}, true
 		case <-timeout.C:
@@ -279,10 +324,12 @@ func (g *Gateway) await(number uint32, a *attempt) (out outcome, over bool) {
 // requestAtLeader has a request about one group answered by its leader, wherever that is. It blocks. frame must stay as
 // it is even after it returned (an attempt may have been given up).
 func (g *Gateway) requestAtLeader(e *errand, client *coordinator.Client, frame []byte) (outcome, error) {
+	e.lasting = leaves(frame)
+	e.exact = e.lasting || settles(frame)
 	out, err := g.atLeader(e, func(a *attempt) error {
 		if a.leader == g.coords.Self() {
-			a.sent.Store(true)
-			return g.execute(client, frame, a.tell)
+			a.send()
+			return g.execute(client, frame, ageMs(g.now()-e.began), a.tell)
 		}
 		g.metrics.hops.Inc()
 		g.hops.request(a.leader, hopKafka, client, frame, a)

@@ -45,7 +45,8 @@ func (c *conn) beatFar(s *slot, number uint32, leader int32) error {
 	c.begin(&s.call, number)
 	s.call.Hold = nil
 	b := &farBeat{g: g, s: s, number: k.last, shard: number, began: time.Now()}
-	b.attempt = attempt{errand: &errand{group: s.beat.GroupID, c: c}, leader: leader, answered: b.answered}
+	b.attempt.errand = &errand{group: s.beat.GroupID, c: c, began: c.began}
+	b.attempt.leader, b.attempt.answered = leader, b.answered
 	client := s.call.Client // the slot may be answered, and used again, as soon as the beat is watched
 	k.remote = b
 	if !containsNode(k.nodes, leader) {
@@ -73,14 +74,14 @@ func (b *farBeat) answered(answer []byte, err *coordinator.Error) {
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
-	b.attempt.given.Store(true)
+	unsent := b.attempt.giveUp()
 	b.g.far.remove(b)
 	switch {
 	case err == nil:
 		b.s.out, b.s.code = append(b.s.out[:0], answer...), codeIn(b.s.h, answer)
 		b.s.answer()
-	case err.Code == coordinator.NotCoordinator && !b.attempt.sent.Load():
-		b.g.run(func() { b.g.rebeat(b.s, false) })
+	case err.Code == coordinator.NotCoordinator && unsent:
+		b.g.run(func() { b.g.rebeat(b.s, b.attempt.errand.began, false) })
 	default:
 		b.s.fail(&coordinator.Error{Code: err.Code})
 	}

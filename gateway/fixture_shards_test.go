@@ -63,6 +63,9 @@ func (f fakeCoords) Groups() iter.Seq[GroupListing] {
 func (f fakeCoords) Submit(s uint32, call *shard.Call) {
 	f.w.mu.Lock()
 	later, hangs := f.w.later, f.w.hangs[f.self]
+	if hangs {
+		f.w.hanging = append(f.w.hanging, call)
+	}
 	f.w.mu.Unlock()
 	if hangs {
 		return
@@ -122,9 +125,13 @@ func (f fakeCoords) answer(s uint32, call *shard.Call) {
 		f.w.calls = append(f.w.calls, call.Request)
 		f.w.clients[call.Request] = *call.Client
 	}
-	if f.w.leaders[s] != f.self {
-		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator}
-	} else {
+	switch {
+	case f.w.leaders[s] != f.self:
+		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, NotStarted: true}
+	case f.w.refuses[f.self] > 0:
+		f.w.refuses[f.self]--
+		call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, NotStarted: true}
+	default:
 		f.w.decide(call)
 		if f.w.unsure[f.self] > 0 {
 			f.w.unsure[f.self]--
@@ -148,10 +155,14 @@ func (w *world) decide(call *shard.Call) {
 			w.held[string([]byte(r.GroupID))] = g
 		}
 		call.Response = &call.Heartbeat
+		w.beats[string([]byte(r.MemberID))]++
 		if r.MemberEpoch < 0 {
 			call.Heartbeat = streams.HeartbeatResponse{MemberID: r.MemberID, MemberEpoch: r.MemberEpoch}
 			if !g.members[r.MemberID] {
 				call.Heartbeat = streams.HeartbeatResponse{Err: &coordinator.Error{Code: coordinator.UnknownMemberID}}
+				if w.taken && r.InstanceID != nil {
+					call.Heartbeat.Err = &coordinator.Error{Code: coordinator.FencedInstanceID}
+				}
 			}
 			delete(g.members, r.MemberID)
 			return

@@ -41,6 +41,10 @@ type world struct {
 	later   bool           // shards answer on goroutines of their own
 	hangs   map[int32]bool // nodes whose shards answer nobody
 	unsure  map[int32]int  // how many calls a node decides and then says that it does not lead
+	refuses map[int32]int  // how many calls a node refuses without a look at them
+	hanging []*shard.Call  // of nodes whose shards answer nobody
+	beats   map[string]int // how many heartbeats were decided, by member
+	taken   bool           // the places of static members that leave are taken at once
 	unseen  bool           // nodes and slots are not known yet
 	without int32          // a broker that has no slot
 	holds   bool           // shards hold heartbeats
@@ -71,12 +75,21 @@ type worldConfig struct {
 	config         func(*Config)
 }
 
-func newWorld(t testing.TB, wc worldConfig) *world {
-	t.Helper()
+func emptyWorld(t testing.TB) *world {
 	w := &world{
 		t: t, leaders: map[uint32]int32{}, changed: make(chan struct{}), hung: map[*shard.Holder]*shard.Call{}, held: map[string]*fakeGroup{},
 		blind: map[int32]bool{}, moved: make(chan struct{}), clients: map[any]coordinator.Client{}, hangs: map[int32]bool{}, without: noBroker, unsure: map[int32]int{},
+		refuses: map[int32]int{}, beats: map[string]int{},
 	}
+	for s := range uint32(testShards) {
+		w.leaders[s] = 1
+	}
+	return w
+}
+
+func newWorld(t testing.TB, wc worldConfig) *world {
+	t.Helper()
+	w := emptyWorld(t)
 	if wc.brokers > 0 {
 		kafka, err := kfake.NewCluster(kfake.NumBrokers(wc.brokers), kfake.SeedTopics(3, wc.topics...), kfake.DefaultNumPartitions(3))
 		if err != nil {
@@ -101,9 +114,6 @@ func newWorld(t testing.TB, wc worldConfig) *world {
 		hops[int32(i+1)] = hop
 		base, open := openPorts(t, 1+max(wc.brokers, wc.slots))
 		w.nodes = append(w.nodes, &testNode{w: w, id: int32(i + 1), base: base, open: open})
-	}
-	for s := range uint32(testShards) {
-		w.leaders[s] = 1
 	}
 	for _, n := range w.nodes {
 		cfg := Config{
@@ -204,6 +214,7 @@ func (w *world) refresh() {
 // waitLong lets gateways wait for as long as a test may take.
 func waitLong(c *Config) {
 	c.ParkTime, c.holdVersions, c.viewPatience, c.topicPatience = 30*time.Second, 30*time.Second, 30*time.Second, 30*time.Second
+	c.freshFor = 30 * time.Second
 }
 
 // change changes what gateways know of nodes, slots or the upstream.

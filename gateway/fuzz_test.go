@@ -100,9 +100,16 @@ func FuzzHop(f *testing.F) {
 	} {
 		f.Add(appendHopRequest([]byte{hopVersion}, &r))
 	}
-	f.Add(appendHopAnswer(nil, 1, 16, nil))
+	f.Add(appendHopRequest([]byte{hopVersion}, &hopRequest{kind: hopPing}))
+	f.Add(appendHopRequest([]byte{hopVersion}, &hopRequest{id: 8, kind: hopHolds, asked: time.Hour << 10, client: client, payload: []byte("g")}))
+	hello := appendHopAnswer(nil, &hopAnswer{clock: time.Second})
+	f.Add(hello)
+	f.Add(appendHopAnswer(hello, &hopAnswer{id: 1, clock: 2 * time.Second, code: 16, notStarted: true}))
 	f.Add([]byte{hopVersion, 0xff, 0xff, 0xff, 0xff, 0, 0})
-	w := newWorld(f, worldConfig{nodes: 1, config: withoutUpstream})
+	w := newWorld(f, worldConfig{nodes: 1, config: func(c *Config) {
+		withoutUpstream(c)
+		c.freshFor = time.Hour
+	}})
 	w.hold("g")
 	g := w.nodes[0].g
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -58,7 +58,7 @@ type Config struct {
 	// embedding without an upstream that could be asked; nil otherwise.
 	Versions *Versions
 
-	holdVersions, freshVersions, viewPatience, topicPatience time.Duration // for tests; see the constants
+	holdVersions, freshVersions, viewPatience, topicPatience, freshFor, lastWord time.Duration // for tests; see the constants
 }
 
 // Gateway serves the clients of one node.
@@ -123,6 +123,12 @@ func New(cfg Config) *Gateway {
 	}
 	if cfg.viewPatience == 0 {
 		cfg.viewPatience = viewPatience
+	}
+	if cfg.freshFor == 0 {
+		cfg.freshFor = freshFor
+	}
+	if cfg.lastWord == 0 {
+		cfg.lastWord = lastWord
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()

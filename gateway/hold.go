@@ -99,7 +99,7 @@ type farHold struct {
 }
 
 // beat takes a heartbeat of another node's client.
-func (h *hopServer) beat(r *hopRequest, done func([]byte, *coordinator.Error)) error {
+func (h *hopServer) beat(r *hopRequest, ageMs int64, done func([]byte, *coordinator.Error)) error {
 	connection, number, frame := parseHold(r.payload)
 	k := h.held[connection]
 	if k == nil {
@@ -107,7 +107,9 @@ func (h *hopServer) beat(r *hopRequest, done func([]byte, *coordinator.Error)) e
 		h.held[connection] = k
 	}
 	h.letGo(k, number-1)
-	return h.g.executeBeat(&r.client, frame, k, number, done, h.slots)
+	e := &farExecution{done: done, slots: h.slots}
+	e.call = shard.Call{Client: &r.client, Request: &e.beat, AgeMs: ageMs, Done: e, Hold: k.holder, HoldNumber: number}
+	return h.g.executeBeat(e, frame, k)
 }
 
 func (h *hopServer) letGo(k *farHold, number uint64) {
@@ -131,9 +133,8 @@ func (h *hopServer) gone(connection uint64, byClient bool) {
 	}
 }
 
-// executeBeat gives a heartbeat, whole with its length prefix, to its shard of this node, which may hold it. slots are
-// what bounds the unanswered requests of the node that sent it; what is held does not count.
-func (g *Gateway) executeBeat(client *coordinator.Client, frame []byte, k *farHold, number uint64, done func([]byte, *coordinator.Error), slots chan struct{}) error {
+// executeBeat gives a heartbeat, whole with its length prefix, to its shard of this node, which may hold it.
+func (g *Gateway) executeBeat(e *farExecution, frame []byte, k *farHold) error {
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
 		return err
@@ -141,19 +142,19 @@ func (g *Gateway) executeBeat(client *coordinator.Client, frame []byte, k *farHo
 	if h.Key != protocol.KeyStreamsGroupHeartbeat || !protocol.Supported(h.Key, h.Version) {
 		return errGroupRequest
 	}
-	e := &farExecution{version: h.Version, correlation: h.Correlation, done: done, slots: slots}
+	e.version, e.correlation = h.Version, h.Correlation
 	if err := protocol.DecodeHeartbeat(h.Version, body, &e.beat); err != nil {
 		return err
 	}
 	n := g.coords.Shard(e.beat.GroupID)
 	k.shard = n
 	k.shards |= 1 << (n % 64)
-	e.call = shard.Call{Client: client, Request: &e.beat, Done: e, Hold: k.holder, HoldNumber: number}
 	g.coords.Submit(n, &e.call)
 	return nil
 }
 
-// farExecution is a heartbeat of another node's client at its shard.
+// farExecution is a heartbeat of another node's client at its shard. slots are what bounds the unanswered requests of the
+// node that sent it; what is held does not count.
 type farExecution struct {
 	call        shard.Call
 	beat        streams.HeartbeatRequest

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -34,6 +35,8 @@ type hopClient struct {
 	writing bool
 	next    uint64
 	pending map[uint64]func([]byte, *coordinator.Error)
+	clock   peerClock
+	silent  int // how many pings were sent since the other node was heard
 	dead    bool
 	dial    func() (net.Conn, error)
 }
@@ -133,13 +136,16 @@ func (a *hopClients) tell(node int32, kind byte, payload []byte) {
 	}
 }
 
-// send puts a request behind what is to be written. h.mu is held.
+// send puts a request behind what is to be written, unless its attempt was given up. h.mu is held.
 func (h *hopClient) send(r hopRequest, to *attempt) {
 	if to != nil {
+		if !to.send() {
+			return
+		}
 		h.next++
 		r.id = h.next
+		r.asked = h.clock.at(to.errand.began)
 		h.pending[r.id] = to.tell
-		to.sent.Store(true)
 	}
 	h.out = appendHopRequest(h.out, &r)
 }
@@ -158,7 +164,7 @@ func (h *hopClient) serve() {
 	nc := h.nc
 	h.mu.Unlock()
 	if nc != nil {
-		_ = nc.Close()
+		abort(nc) // nobody waits for what is still on its way
 	}
 	if g.ctx.Err() == nil {
 		g.log.note("inner hop", "the connection to another node ended", "node", h.node, "error", err)
@@ -176,7 +182,6 @@ func (h *hopClient) serve() {
 // connected takes the connection into use, and sends what has waited for it and is still wanted.
 func (h *hopClient) connected(nc net.Conn) {
 	h.mu.Lock()
-	h.out = append(h.out, hopVersion)
 	for len(h.queue) > 0 {
 		queue := h.queue
 		h.queue, h.queued = nil, 0
@@ -206,30 +211,116 @@ func (h *hopClient) receive() error {
 		return err
 	}
 	defer closeWith(g.ctx, nc)()
-	h.connected(nc)
 	br := bufio.NewReaderSize(nc, 64<<10)
+	if err := h.greet(nc, br); err != nil {
+		_ = nc.Close()
+		return err
+	}
+	h.connected(nc)
+	ended := make(chan struct{})
+	defer close(ended)
+	g.run(func() { h.watch(nc, ended) })
 	for {
-		frame, err := readHopFrame(br, maxUpstream)
-		if err != nil {
+		a, err := h.answer(br)
+		switch {
+		case err != nil:
 			return err
-		}
-		id, code, payload, err := parseHopAnswer(frame)
-		if err != nil {
-			return err
+		case a.id == 0:
+			continue
 		}
 		h.mu.Lock()
-		done := h.pending[id]
-		delete(h.pending, id)
+		done := h.pending[a.id]
+		delete(h.pending, a.id)
 		h.mu.Unlock()
-		switch {
-		case done == nil:
+		if done == nil {
 			return errHop
-		case code != coordinator.None:
-			done(nil, &coordinator.Error{Code: code})
-		default:
-			done(payload, nil)
+		}
+		if err := a.failure(); err != nil {
+			done(nil, err)
+		} else {
+			done(a.payload, nil)
 		}
 	}
+}
+
+// greet asks for the clock of the other node, by which requests are dated.
+func (h *hopClient) greet(nc net.Conn, br *bufio.Reader) error {
+	if err := nc.SetDeadline(deadlineIn(dialTimeout)); err != nil {
+		return err
+	}
+	if _, err := nc.Write([]byte{hopVersion}); err != nil {
+		return err
+	}
+	if a, err := h.answer(br); err != nil || a.id != 0 {
+		return errors.Join(errHop, err)
+	}
+	return nc.SetDeadline(noDeadline)
+}
+
+// answer reads an answer.
+func (h *hopClient) answer(br *bufio.Reader) (a hopAnswer, err error) {
+	frame, err := readHopFrame(br, maxUpstream)
+	if err != nil {
+		return a, err
+	}
+	if a, err = parseHopAnswer(frame); err != nil {
+		return a, err
+	}
+	now := h.all.g.now()
+	h.mu.Lock()
+	h.clock.heard(a.clock, now)
+	h.silent = 0
+	h.mu.Unlock()
+	return a, nil
+}
+
+// A node is asked for its clock every hopPingEvery, and given up when it does not answer hopPings of them: its connection may
+// be cut while that of its Raft is not.
+const (
+	hopPingEvery = time.Second
+	hopPings     = 10
+)
+
+// watch ends a connection over which nothing comes any more.
+func (h *hopClient) watch(nc net.Conn, ended <-chan struct{}) {
+	g := h.all.g
+	tick := time.NewTicker(hopPingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ended:
+			return
+		case <-g.ctx.Done():
+			return
+		}
+		h.mu.Lock()
+		h.silent++
+		over := h.silent > hopPings
+		h.mu.Unlock()
+		if over {
+			g.log.note("inner hop silent", "another node does not answer on its connection: closing it", "node", h.node)
+			abort(nc)
+			return
+		}
+		h.all.tell(h.node, hopPing, nil)
+	}
+}
+
+// abort ends a connection at once: what the other side has not been sent yet is dropped.
+func abort(nc net.Conn) {
+	under := nc
+	for {
+		t, ok := under.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		under = t.NetConn()
+	}
+	if t, ok := under.(interface{ SetLinger(sec int) error }); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = nc.Close()
 }
 
 // write sends what waits. The caller has set h.writing.

@@ -129,6 +129,7 @@ func (h *hopServer) serve() error {
 	if version != hopVersion {
 		return errHop
 	}
+	h.send(0, nil, nil)
 	limit := h.g.cfg.MaxRequestBytes + 256<<10 // the names of the client come on top
 	for {
 		in.inFrame = false
@@ -144,8 +145,12 @@ func (h *hopServer) serve() error {
 		if err != nil {
 			return err
 		}
-		if r.kind == hopLetGo || r.kind == hopGone || r.kind == hopEnded {
+		switch r.kind {
+		case hopLetGo, hopGone, hopEnded:
 			h.message(&r)
+			continue
+		case hopPing:
+			h.send(0, nil, nil)
 			continue
 		}
 		select {
@@ -171,27 +176,35 @@ func (h *hopServer) message(r *hopRequest) {
 	}
 }
 
+// errHopClock is a request that was read in the future: one of the clocks stood still with its machine, so that no age is
+// right. A new connection asks for the clock anew.
+var errHopClock = errors.New("the clock of an inner hop is wrong")
+
+// handle gives a request to whoever answers it. Behind this the order in which requests come is kept, so that their age is
+// looked at here, behind all that may keep them waiting before.
 func (h *hopServer) handle(r *hopRequest) error {
 	id := r.id
-	answer := func(answer []byte, err *coordinator.Error) {
-		code := coordinator.None
-		if err != nil {
-			code = err.Code
-		}
-		h.send(id, code, answer)
-	}
+	answer := func(answer []byte, err *coordinator.Error) { h.send(id, answer, err) }
 	done := func(payload []byte, err *coordinator.Error) {
 		<-h.slots
 		answer(payload, err)
 	}
+	age := h.g.now() - r.asked
+	switch {
+	case age < -clockSlack:
+		return errHopClock
+	case age > h.g.cfg.freshFor && !(r.kind == hopKafka && leaves(r.payload)):
+		done(nil, tooOld)
+		return nil
+	}
 	switch r.kind {
 	case hopBeat:
-		if err := h.beat(r, answer); err != nil {
+		if err := h.beat(r, ageMs(age), answer); err != nil {
 			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
 		}
 		return nil
 	case hopKafka:
-		if err := h.g.execute(&r.client, r.payload, done); err != nil {
+		if err := h.g.execute(&r.client, r.payload, ageMs(age), done); err != nil {
 			done(nil, &coordinator.Error{Code: coordinator.InvalidRequest})
 		}
 		return nil
@@ -209,9 +222,13 @@ func (h *hopServer) handle(r *hopRequest) error {
 }
 
 // send queues an answer; it does not wait for the peer.
-func (h *hopServer) send(id uint64, code coordinator.Code, payload []byte) {
+func (h *hopServer) send(id uint64, payload []byte, err *coordinator.Error) {
+	a := hopAnswer{id: id, clock: h.g.now(), payload: payload}
+	if err != nil {
+		a.code, a.notStarted = err.Code, err.NotStarted
+	}
 	h.mu.Lock()
-	h.out = appendHopAnswer(h.out, id, code, payload)
+	h.out = appendHopAnswer(h.out, &a)
 	start := !h.writing
 	h.writing = true
 	h.mu.Unlock()

@@ -2,11 +2,14 @@ package gateway
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/shard"
 )
 
 // members is how many members a group has had that have not left.
@@ -24,7 +27,10 @@ func TestARepeatedLeaveIsDone(t *testing.T) {
 		w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
 		w.lead(leader)
 		c := dialPort(t, w.nodes[0].addr())
-		for _, epoch := range []int32{-1, -2} {
+		for i, epoch := range []int32{-1, -2, -2} {
+			w.mu.Lock()
+			w.taken = i == 2
+			w.mu.Unlock()
 			do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 0), 1)
 			leave := beat("ours", "m", epoch)
 			if epoch == -2 {
@@ -37,9 +43,87 @@ func TestARepeatedLeaveIsDone(t *testing.T) {
 			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != 0 || r.MemberEpoch != epoch || r.MemberID != "m" {
 				t.Errorf("leader %d, epoch %d: %+v", leader, epoch, r)
 			}
-			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != 25 {
+			want := int16(25)
+			if i == 2 {
+				want = 82
+			}
+			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != want {
 				t.Errorf("a leave that the client repeats: %+v", r)
 			}
+		}
+	}
+}
+
+// TestALeaveThatALeaderRefusedIsNoRepeat: a leader that has not begun with a leave says so, here and over the hop, so that what
+// the next one says of it is the truth.
+func TestALeaveThatALeaderRefusedIsNoRepeat(t *testing.T) {
+	for _, leader := range []int32{1, 2} {
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+		w.lead(leader)
+		c := dialPort(t, w.nodes[0].addr())
+		for _, epoch := range []int32{-1, -2} {
+			leave := beat("ours", "m", epoch)
+			if epoch == -2 {
+				instance := "i"
+				leave.InstanceID = &instance
+			}
+			w.mu.Lock()
+			w.refuses[leader] = 1
+			w.mu.Unlock()
+			if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, leave, 1); r.ErrorCode != 25 {
+				t.Errorf("leader %d, epoch %d: %+v", leader, epoch, r)
+			}
+		}
+	}
+}
+
+// TestADeletionThatALeaderRefusedIsNoRepeat: the group is gone, which this node does not know yet.
+func TestADeletionThatALeaderRefusedIsNoRepeat(t *testing.T) {
+	for _, leader := range []int32{1, 2} {
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+		w.lead(leader)
+		w.mu.Lock()
+		w.stale, w.refuses[leader] = map[string]bool{"ours": true}, 1
+		w.mu.Unlock()
+		req := kmsg.NewPtrDeleteGroupsRequest()
+		req.Groups = []string{"ours"}
+		if r := do[*kmsg.DeleteGroupsResponse](dialPort(t, w.nodes[0].addr()), req, 2); r.Groups[0].ErrorCode != 69 {
+			t.Errorf("leader %d: %+v", leader, r)
+		}
+	}
+}
+
+// TestTheOldLeadersWordIsWaitedFor: that leadership has moved is known before the old leader has said what it did.
+func TestTheOldLeadersWordIsWaitedFor(t *testing.T) {
+	for word, want := range map[string]int16{"not begun": 25, "unknown": 0, "": 0} {
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, config: func(c *Config) {
+			waitLong(c)
+			if c.lastWord = 30 * time.Second; word == "" {
+				c.lastWord = time.Millisecond
+			}
+		}})
+		w.hangs[2] = true
+		w.lead(2)
+		c := dialPort(t, w.nodes[0].addr())
+		leave := beat("ours", "m", -1)
+		c.send(c.encode(leave))
+		hanging := func() *shard.Call {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if len(w.hanging) == 0 {
+				return nil
+			}
+			return w.hanging[0]
+		}
+		eventually(t, "it is at the leader", func() bool { return hanging() != nil })
+		w.lead(1)
+		if word != "" {
+			call := hanging()
+			call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, NotStarted: word == "not begun"}
+			call.Done.CallDone(call)
+		}
+		if r, err := c.receive(leave, c.corr); err != nil || r.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode != want {
+			t.Errorf("%q: %+v %v", word, r, err)
 		}
 	}
 }

@@ -32,12 +32,22 @@ func settled(frame, answer []byte) []byte {
 // tags, and the throttle time.
 const heartbeatCodeAt = 4 + 4 + 1 + 4
 
+// settles says whether [settled] may change the answer to a request of this kind that is no leave.
+func settles(frame []byte) bool {
+	if len(frame) < 4 {
+		return false
+	}
+	h, _, err := protocol.ParseHeader(frame[4:])
+	return err == nil && h.Key == protocol.KeyDeleteGroups
+}
+
 func settledLeave(h protocol.Header, body, answer []byte) []byte {
 	if len(answer) < heartbeatCodeAt+2 {
 		return answer
 	}
 	switch coordinator.Code(binary.BigEndian.Uint16(answer[heartbeatCodeAt:])) {
 	case coordinator.UnknownMemberID, coordinator.GroupIDNotFound:
+	case coordinator.FencedInstanceID: // another member took the place since
 	default:
 		return answer
 	}

@@ -106,6 +106,7 @@ func (s *slot) recycle() {
 	s.c, s.next, s.frame, s.buf = nil, nil, nil, nil
 	s.beat.Topology, s.beat.ClientTags = nil, nil
 	s.call.Client, s.call.Response, s.call.Err, s.call.Hold = nil, nil, nil, nil
+	s.call.AgeMs = 0
 	s.call.Heartbeat = streams.HeartbeatResponse{}
 	if cap(s.out) > 4<<10 {
 		s.out = nil
@@ -170,8 +171,8 @@ func (s *slot) fail(err *coordinator.Error) {
 func (s *slot) CallDone(call *shard.Call) {
 	if call.Err != nil {
 		if call.Err.Code == coordinator.NotCoordinator && !call.WasHeld() {
-			g := s.c.g
-			g.run(func() { g.rebeat(s, true) })
+			g, maybe := s.c.g, !call.Err.NotStarted
+			g.run(func() { g.rebeat(s, s.began, maybe) })
 			return
 		}
 		s.fail(call.Err)

@@ -31,6 +31,9 @@ func (c *muxConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// NetConn is the connection below, as of a tls.Conn.
+func (c *muxConn) NetConn() net.Conn { return c.Conn }
+
 // Close closes the connection and forgets it.
 func (c *muxConn) Close() error {
 	c.mux.mu.Lock()

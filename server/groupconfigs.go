@@ -207,7 +207,11 @@ func (c *groupConfigs) proven(read func(fsm.State, *coordinator.Error)) {
 	})
 }
 
-var notSystemLeader = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the system shard."}
+// notSystemLeader says that nothing was done, maybeAltered that the outcome is not known.
+var (
+	notSystemLeader = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the system shard.", NotStarted: true}
+	maybeAltered    = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the system shard any more."}
+)
 
 // Alter implements gateway.GroupConfigs.
 func (c *groupConfigs) Alter(alterations []config.GroupAlteration, validateOnly bool, done func([]*coordinator.Error, uint64, *coordinator.Error)) {
@@ -227,6 +231,7 @@ func (c *groupConfigs) alter(alterations []config.GroupAlteration, validateOnly 
 	}
 	state := c.node.system.replica.State()
 	refusals := make([]*coordinator.Error, len(alterations))
+	written := false
 	var records []record.Record
 	size := 0
 	for i := range alterations {
@@ -241,15 +246,15 @@ func (c *groupConfigs) alter(alterations []config.GroupAlteration, validateOnly 
 		}
 		r := groupConfigRecord(strings.Clone(a.Group), after)
 		if more := record.Size(r); size+more > maxSystemEntry {
-			if err := c.write(records, validateOnly); err != nil {
+			if err := c.write(records, validateOnly, written); err != nil {
 				return nil, err
 			}
-			records, size = nil, 0
+			records, size, written = nil, 0, true
 		}
 		records = append(records, r)
 		size += record.Size(r)
 	}
-	return refusals, c.write(records, validateOnly)
+	return refusals, c.write(records, validateOnly, written)
 }
 
 const (
@@ -271,7 +276,8 @@ func (c *groupConfigs) settled() *coordinator.Error {
 	}
 }
 
-func (c *groupConfigs) write(records []record.Record, validateOnly bool) *coordinator.Error {
+// write writes what fits into one entry; after says that others of the request are written.
+func (c *groupConfigs) write(records []record.Record, validateOnly, after bool) *coordinator.Error {
 	if len(records) == 0 || validateOnly {
 		return nil
 	}
@@ -287,7 +293,10 @@ func (c *groupConfigs) write(records []record.Record, validateOnly bool) *coordi
 		return &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The settings cannot be stored: " + err.Error() + "."}
 	}
 	c.node.log.Debug("settings of groups are not written", "error", err)
-	return notSystemLeader // whether they are will be seen: the alteration can be repeated at the next leader
+	if errors.Is(err, raftnode.ErrNotLeader) && !after {
+		return notSystemLeader
+	}
+	return maybeAltered // whether they are will be seen: the alteration can be repeated at the next leader
 }
 
 func settingsText(r record.Record) string {

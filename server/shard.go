@@ -66,7 +66,7 @@ type input struct {
 func (in *input) drop() {
 	if in.call != nil {
 		in.call.Response = nil
-		in.call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node is stopping."}
+		in.call.Err = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node is stopping.", NotStarted: true}
 		in.call.Done.CallDone(in.call)
 	}
 }

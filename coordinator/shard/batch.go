@@ -81,6 +81,7 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 		return false
 	}
 	b := m.open
+	t.wrote = true
 	b.tasks = append(b.tasks, t)
 	if len(d.Effects) > 0 {
 		b.effects = append(b.effects, groupEffects{t.group, d.Effects})
@@ -91,6 +92,9 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	g := m.groupOf(t.group)
 	if g.soft == nil {
 		g.soft = streams.NewSoft()
+	}
+	if d.Soft.Removed != "" {
+		g.departed.add(d.Soft.Removed, m.now)
 	}
 	if sm := g.soft.Members[d.Soft.Removed]; sm != nil {
 		b.removed = append(b.removed, removed{t.group, d.Soft.Removed, sm})

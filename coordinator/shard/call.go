@@ -17,8 +17,11 @@ type Call struct {
 	// *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
 	Response any
 	// Err is set instead of Response when the shard could not take the call: NOT_COORDINATOR,
-	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request.
+	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request. Its NotStarted says whether
+	// the call has surely changed nothing.
 	Err *coordinator.Error
+	// AgeMs is how long before Submit the request was read from its client, at the most; 0 when that was just now.
+	AgeMs int64
 	// Heartbeat is the room for a heartbeat's answer, so that a steady heartbeat allocates nothing.
 	Heartbeat streams.HeartbeatResponse
 	// Hold is the connection over which a heartbeat may be held, and HoldNumber its number there; nil where it may not be.

@@ -34,6 +34,10 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	var soft *streams.Soft
 	if e != nil {
 		soft = e.soft
+		if m.late(e, c, r) {
+			m.refuse(c, cameLate)
+			return
+		}
 		m.overtaken(e, r, c)
 	}
 	env := m.env(r.GroupID)

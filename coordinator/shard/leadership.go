@@ -46,25 +46,31 @@ func (m *Machine) Lost(now int64) {
 	}
 }
 
-// resign drops the working copy and all soft state.
+// resign drops the working copy and all soft state. What was decided and may be in the log is told apart from what never
+// will be.
 func (m *Machine) resign() {
 	m.leading, m.paused = false, false
 	calls := m.pausedCalls
 	m.pausedCalls = nil
-	collect := func(tasks []task) {
+	var unknown []*Call
+	collect := func(tasks []task, proposed bool) {
 		for _, t := range tasks {
-			if t.call != nil {
+			switch {
+			case t.call == nil:
+			case proposed && t.wrote || t.internal != nil: // a deletion has dropped offsets before it writes
+				unknown = append(unknown, t.call)
+			default:
 				calls = append(calls, t.call)
 			}
 		}
 	}
 	if m.inflight != nil {
-		collect(m.inflight.tasks)
+		collect(m.inflight.tasks, true)
 	}
 	if m.open != nil {
-		collect(m.open.tasks)
+		collect(m.open.tasks, false)
 	}
-	collect(m.queue)
+	collect(m.queue, false)
 	calls = append(calls, m.unproven...)
 	for _, waiting := range m.foreign {
 		calls = append(calls, waiting...)
@@ -72,8 +78,8 @@ func (m *Machine) resign() {
 	for id, g := range m.groups {
 		calls = append(calls, g.waiting...)
 		calls = append(calls, g.blocked...)
-		for _, h := range g.held {
-			calls = append(calls, m.unhold(h))
+		for _, h := range g.held { // what they reported has been taken
+			unknown = append(unknown, m.unhold(h))
 		}
 		m.host.Forget(id) // whatever the claim: the store may be about to make a lost one anew
 	}
@@ -84,6 +90,9 @@ func (m *Machine) resign() {
 	m.timers, m.kept = newTimers(), newHolds()
 	m.committed, m.working = fsm.State{}, fsm.State{}
 	for _, c := range calls {
+		m.refuse(c, notTaken)
+	}
+	for _, c := range unknown {
 		m.refuse(c, notCoordinator)
 	}
 }

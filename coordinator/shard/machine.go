@@ -93,6 +93,8 @@ type task struct {
 	internal func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool)
 	// after runs when the decision's records are committed.
 	after func(m *Machine)
+	// wrote says that records of the decision are in the batch that lists the task.
+	wrote bool
 }
 
 // New makes a machine that follows until it is Elected.
@@ -111,13 +113,20 @@ func (m *Machine) Submit(now int64, c *Call) {
 	c.free = false
 	c.arrived, c.holdable, c.wasHeld, c.answering = now, false, false, false
 	if !m.leading {
-		m.refuse(c, notCoordinator)
+		m.refuse(c, notTaken)
 		return
 	}
 	if !m.proven() {
 		m.unproven = append(m.unproven, c)
 		m.prove()
 		return
+	}
+	if len(m.unproven) > 0 { // a commit has proven the leadership meanwhile: these came before
+		calls := m.unproven
+		m.unproven = nil
+		for _, earlier := range calls {
+			m.dispatch(earlier)
+		}
 	}
 	m.dispatch(c)
 }
@@ -151,7 +160,7 @@ func (m *Machine) Verified(now, startedAt int64, ok bool) {
 	for _, c := range calls {
 		switch {
 		case !ok || !m.leading:
-			m.refuse(c, notCoordinator)
+			m.refuse(c, notTaken)
 		case !m.proven():
 			m.unproven = append(m.unproven, c)
 		default:
@@ -190,6 +199,8 @@ func (m *Machine) Waiting() int { return len(m.queue) + len(m.unproven) + len(m.
 
 var (
 	notCoordinator = &coordinator.Error{Code: coordinator.NotCoordinator, Message: "This node does not lead the group's shard."}
+	notTaken       = &coordinator.Error{Code: coordinator.NotCoordinator, Message: notCoordinator.Message, NotStarted: true}
+	cameLate       = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, NotStarted: true, Message: "The request came late: its member has said something else since."}
 	loading        = &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress, Message: "The topics of the cluster behind are not known yet; try again."}
 	notAvailable   = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, Message: "The cluster behind does not answer; try again."}
 )
@@ -294,6 +305,8 @@ type group struct {
 	// held are the heartbeats whose answers are held back, by member id; waits lists them by the tasks that they wait for.
 	held  map[string]*held
 	waits map[topology.Task][]*held
+	// departed are the members that left lately.
+	departed departures
 	// seen is the view of the group with which those that are held were looked at last.
 	seen view
 	// stale says that the group is listed to be looked at for new topics or settings.

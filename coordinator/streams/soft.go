@@ -284,6 +284,15 @@ func (s *Soft) applyMember(c *SoftChange) {
 	}
 }
 
+// HeardBetween says whether a heartbeat of the member came after one time and before another.
+func (s *Soft) HeardBetween(member string, after, before int64) bool {
+	if s == nil {
+		return false
+	}
+	m := s.Members[member]
+	return m != nil && after < m.lastBeat && m.lastBeat < before
+}
+
 // NextDeadline is the earliest moment at which [Expire] has something to do for the member; 0 when there is none.
 // Deadlines mostly move later, so that a shard may keep one heap over (group, member) and push an entry again when it
 // finds on expiry that the deadline moved. One moves earlier when a rebalance timer is started, when a connection ends, and

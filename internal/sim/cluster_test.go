@@ -39,6 +39,7 @@ type cluster struct {
 	observer *observer
 	set      []string // settings beside the usual ones
 	links    []*link
+	hops     hops
 	stop     context.CancelFunc
 
 	mu    sync.Mutex
@@ -109,7 +110,7 @@ func (c *cluster) start(i int) {
 		NewStore: func(func(string, func(error))) server.Store {
 			return newStore(c.links[i])
 		},
-		Listen: host.Listen, Dial: host.Dial,
+		Listen: host.Listen, Dial: c.hops.from(i, host),
 		// The targets of some groups are computed beside their shard, and written in parts.
 		Shard: func(o *shard.Options) { o.OffloadFrom, o.TargetChunk, o.MaxBatchDecisions = 24, 2, 8 },
 		// Snapshots and truncation of the log happen often enough to be part of restarts.
@@ -222,6 +223,7 @@ func (c *cluster) leader(shard int) int {
 
 // shutdown ends everything, so that the bubble can end.
 func (c *cluster) shutdown() {
+	c.hops.release()
 	c.heal()
 	var wg sync.WaitGroup
 	for i := range nodes {

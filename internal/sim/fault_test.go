@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -41,7 +42,12 @@ func (s *simulation) nuisance() string {
 	i := s.rand.IntN(nodes)
 	name := nodeHost(i)
 	net := s.cluster.net
-	switch s.rand.IntN(9) {
+	switch s.rand.IntN(10) {
+	case 9:
+		late := s.between(5*time.Second, 40*time.Second)
+		s.cluster.hops.stall(i, late)
+		s.observer.stalled(late)
+		return fmt.Sprintf("inner hops of %s %v late", name, late)
 	case 0:
 		net.Cut(name, nodeHost((i+1)%nodes))
 		return "cut between " + name + " and the next"

@@ -12,9 +12,10 @@ import (
 
 const lifeGroup = "life"
 
-// lifeMember is a member that the test drives by hand, asking any node.
+// lifeMember is a member that the test drives by hand, asking any node, or the one that it is told to.
 type lifeMember struct {
 	admin *configAdmin
+	node  *int
 	id    string
 	epoch int32
 	owned [3][]kmsg.TaskIDs
@@ -25,28 +26,15 @@ type lifeMember struct {
 func (m *lifeMember) beat(change func(*kmsg.StreamsGroupHeartbeatRequest)) *kmsg.StreamsGroupHeartbeatResponse {
 	m.admin.t.Helper()
 	for range 200 {
-		req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
-		req.SetVersion(1)
-		req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = lifeGroup, m.id, m.epoch, -1
-		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = m.owned[0], m.owned[1], m.owned[2]
-		if m.epoch == 0 {
-			process := "process-" + m.id
-			req.ProcessID, req.RebalanceTimeoutMillis = &process, 60000
-			endpoint := kmsg.NewStreamsGroupHeartbeatRequestUserEndpoint()
-			endpoint.Host, endpoint.Port = m.id, 1
-			req.UserEndpoint = &endpoint
-			sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
-			sub.SubtopologyID, sub.SourceTopics = "0", []string{"life-in"}
-			top := kmsg.NewStreamsGroupHeartbeatRequestTopology()
-			top.Subtopologies = append(top.Subtopologies, sub)
-			req.Topology = &top
-			none := []kmsg.TaskIDs{}
-			req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = none, none, none
-		}
+		req := m.request()
 		if change != nil {
 			change(req)
 		}
-		resp, ok := m.admin.ask(m.admin.rand.IntN(nodes), req).(*kmsg.StreamsGroupHeartbeatResponse)
+		node := m.admin.rand.IntN(nodes)
+		if m.node != nil {
+			node = *m.node
+		}
+		resp, ok := m.admin.ask(node, req).(*kmsg.StreamsGroupHeartbeatResponse)
 		switch {
 		case !ok || resp.ErrorCode >= 14 && resp.ErrorCode <= 16:
 			time.Sleep(50 * time.Millisecond)
@@ -62,6 +50,29 @@ func (m *lifeMember) beat(change func(*kmsg.StreamsGroupHeartbeatRequest)) *kmsg
 	}
 	m.admin.t.Fatalf("%s: no answer", m.id)
 	return nil
+}
+
+// request is the next heartbeat, with all that the member has.
+func (m *lifeMember) request() *kmsg.StreamsGroupHeartbeatRequest {
+	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+	req.SetVersion(1)
+	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = lifeGroup, m.id, m.epoch, -1
+	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = m.owned[0], m.owned[1], m.owned[2]
+	if m.epoch == 0 {
+		process := "process-" + m.id
+		req.ProcessID, req.RebalanceTimeoutMillis = &process, 60000
+		endpoint := kmsg.NewStreamsGroupHeartbeatRequestUserEndpoint()
+		endpoint.Host, endpoint.Port = m.id, 1
+		req.UserEndpoint = &endpoint
+		sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+		sub.SubtopologyID, sub.SourceTopics = "0", []string{"life-in"}
+		top := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+		top.Subtopologies = append(top.Subtopologies, sub)
+		req.Topology = &top
+		none := []kmsg.TaskIDs{}
+		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = none, none, none
+	}
+	return req
 }
 
 func (m *lifeMember) leave() {

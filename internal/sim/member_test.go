@@ -44,6 +44,7 @@ type member struct {
 	// Guarded by observer.mu.
 	highest     int32 // epoch that it was told
 	mayBeFenced bool
+	toldAt      time.Time // when the last answer without an error came
 	trace       []string
 
 	ctx    context.Context
@@ -197,8 +198,11 @@ func (m *member) connection() (*wire, error) {
 
 func (m *member) clientID() string { return "client-" + m.id }
 
-// find asks any node for the coordinator.
+// find asks any node for the coordinator. Some go to any node instead: every one serves every group.
 func (m *member) find() (string, error) {
+	if m.rand.IntN(6) == 0 {
+		return m.sim.anyNode(m.rand), nil
+	}
 	w, err := dial(m.ctx, m.process.host, m.sim.anyNode(m.rand), m.clientID(), m.patience)
 	if err != nil {
 		return "", err
@@ -295,7 +299,7 @@ func (m *member) told(r *kmsg.StreamsGroupHeartbeatResponse, reported bool) time
 	next := told(r.ActiveTasks, r.StandbyTasks, r.WarmupTasks)
 	m.sim.observer.replied(m, r.MemberEpoch, next)
 	m.sim.observer.mu.Lock()
-	m.mayBeFenced = false
+	m.mayBeFenced, m.toldAt = false, time.Now()
 	m.sim.observer.mu.Unlock()
 	m.mu.Lock()
 	m.epoch = r.MemberEpoch

@@ -62,7 +62,10 @@ type observer struct {
 	shards   map[uint32]*shardHistory
 	groups   map[string]*groupHistory
 	commits  map[string]*commitNote // by metadata
-	counts   struct{ entries, replies, held, grants, commits int }
+	// stalledUntil is until when members may be cut off from their leader by an inner hop, for as long as a node takes to
+	// see that.
+	stalledUntil time.Time
+	counts       struct{ entries, replies, held, grants, commits int }
 }
 
 // shardHistory is what all replicas of a Raft group have shown.
@@ -321,11 +324,20 @@ func (o *observer) left(m *member) {
 	h.left[m.id] = true
 }
 
+// stalled notes that inner hops deliver late for some time.
+func (o *observer) stalled(late time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if until := time.Now().Add(late + settleWithin); until.After(o.stalledUntil) {
+		o.stalledUntil = until
+	}
+}
+
 // fenced notes UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH: only who was silent may be told that.
 func (o *observer) fenced(m *member, code int16, message string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !m.mayBeFenced {
+	if !m.mayBeFenced && !(time.Now().Before(o.stalledUntil) && time.Since(m.toldAt) > sessionTimeout-time.Second) {
 		o.failFor(m, "fenced by error %d (%s) at epoch %d; in the group: %v", code, message, m.highest, o.history(m.group.id).lives(m))
 	}
 }

@@ -63,6 +63,18 @@ var mutations = []mutation{
 		"coordinator/shard", "TestTaskIsHandedOnOnlyAfterTheMembersCommits",
 	},
 	{
+		1, "a heartbeat that its member has overtaken releases nothing",
+		"coordinator/shard/heartbeat.go",
+		"		if m.late(e, c, r) {\n			m.refuse(c, cameLate)\n			return\n		}\n", "",
+		"coordinator/shard", "TestALateJoinReleasesNothing",
+	},
+	{
+		1, "a join that was long on its way to the leader is refused",
+		"gateway/hopserver.go",
+		"	case age > h.g.cfg.freshFor && !(r.kind == hopKafka && leaves(r.payload)):\n		done(nil, tooOld)\n		return nil\n", "",
+		"gateway", "TestAJoinThatAHopDeliversLateIsRefused",
+	},
+	{
 		1, "a member that falls silent is removed after its session time-out",
 		"coordinator/streams/soft.go",
 		"		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}\n", "		sm := &SoftMember{}\n",
