@@ -105,6 +105,37 @@ func TestRefusalsNameSettingValueAndRange(t *testing.T) {
 	}
 }
 
+// Limits that contradict each other are told with the names of both, and nothing is offered that the other forbids.
+func TestContradictions(t *testing.T) {
+	for _, c := range []struct {
+		set      []string
+		setting  string
+		mentions string
+	}{
+		{[]string{"group.streams.min.session.timeout.ms=70000"}, "group.streams.max.session.timeout.ms", "70000 or more, by group.streams.min.session.timeout.ms"},
+		{[]string{"group.streams.min.heartbeat.interval.ms=9000", "group.streams.max.heartbeat.interval.ms=8000"}, "group.streams.max.heartbeat.interval.ms", "9000 or more, by group.streams.min.heartbeat.interval.ms"},
+		{[]string{"group.streams.heartbeat.interval.ms=60000", "group.streams.max.heartbeat.interval.ms=60000"}, "group.streams.heartbeat.interval.ms", "group.streams.max.session.timeout.ms, which is 60000"},
+		{[]string{"group.streams.heartbeat.interval.ms=50000", "group.streams.max.heartbeat.interval.ms=60000"}, "group.streams.session.timeout.ms",
+			"more than group.streams.heartbeat.interval.ms, which is 50000, to 60000, by group.streams.max.session.timeout.ms"},
+		{[]string{"group.streams.heartbeat.interval.ms=2147483647", "group.streams.max.heartbeat.interval.ms=2147483647", "group.streams.session.timeout.ms=2147483647",
+			"group.streams.max.session.timeout.ms=2147483647"}, "group.streams.heartbeat.interval.ms", "less than"},
+		{[]string{"group.streams.disconnect.timeout.ms=9999"}, "group.streams.disconnect.timeout.ms", "at least 10000, two times group.streams.heartbeat.interval.ms"},
+		{[]string{"group.streams.heartbeat.interval.ms=2000000000", "group.streams.max.heartbeat.interval.ms=2147483647", "group.streams.session.timeout.ms=2147483647",
+			"group.streams.max.session.timeout.ms=2147483647", "group.streams.disconnect.timeout.ms=2147483647"}, "group.streams.disconnect.timeout.ms", "0, while group.streams.heartbeat.interval.ms is 2000000000"},
+		{[]string{"raft.listen=127.0.0.1:9092"}, "raft.listen", "client.listen is 127.0.0.1:9092"},
+		{[]string{"admin.listen=0.0.0.0:9640"}, "admin.listen", "raft.listen is 127.0.0.1:9640"},
+	} {
+		_, _, err := Load(Sources{Set: append(append([]string{}, minimal...), c.set...)})
+		var refused *Error
+		if !errors.As(err, &refused) || refused.Setting != c.setting || !strings.Contains(err.Error(), c.mentions) {
+			t.Errorf("%s: %v", c.set, err)
+		}
+	}
+	if _, _, err := Load(Sources{Set: append(append([]string{}, minimal...), "raft.listen=127.0.0.1:0", "client.listen=127.0.0.1:0", "admin.listen=127.0.0.1:0")}); err != nil {
+		t.Errorf("ports of the system's choice: %v", err)
+	}
+}
+
 func TestAdvertisedHost(t *testing.T) {
 	peers := "peers=0=127.0.0.1:9640/node-0:9092"
 	for _, c := range []struct {

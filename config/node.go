@@ -100,15 +100,32 @@ func (n *Node) check() error {
 			return err
 		}
 	}
-	if d.SessionTimeoutMs <= d.HeartbeatIntervalMs {
-		return &Error{Setting: "group.streams.session.timeout.ms", Value: strconv.Itoa(int(d.SessionTimeoutMs)),
-			Allowed: fmt.Sprintf("more than group.streams.heartbeat.interval.ms, which is %d", d.HeartbeatIntervalMs)}
-	}
-	if least := 2 * int64(d.HeartbeatIntervalMs); d.DisconnectTimeoutMs != 0 && int64(d.DisconnectTimeoutMs) < least {
-		return &Error{Setting: "group.streams.disconnect.timeout.ms", Value: strconv.Itoa(int(d.DisconnectTimeoutMs)),
-			Allowed: fmt.Sprintf("0, or at least %d, two times group.streams.heartbeat.interval.ms", least)}
+	if err := s.checkHeartbeats(); err != nil {
+		return err
 	}
 	return n.checkAddresses()
+}
+
+// checkHeartbeats refuses time-outs that members could not keep by their heartbeats.
+func (s *Streams) checkHeartbeats() error {
+	d := &s.Defaults
+	if d.HeartbeatIntervalMs >= s.MaxSessionTimeoutMs {
+		return &Error{Setting: "group.streams.heartbeat.interval.ms", Value: strconv.Itoa(int(d.HeartbeatIntervalMs)),
+			Allowed: fmt.Sprintf("less than every session timeout, so less than group.streams.max.session.timeout.ms, which is %d", s.MaxSessionTimeoutMs)}
+	}
+	if d.SessionTimeoutMs <= d.HeartbeatIntervalMs {
+		return &Error{Setting: "group.streams.session.timeout.ms", Value: strconv.Itoa(int(d.SessionTimeoutMs)),
+			Allowed: fmt.Sprintf("more than group.streams.heartbeat.interval.ms, which is %d, to %d, by group.streams.max.session.timeout.ms",
+				d.HeartbeatIntervalMs, s.MaxSessionTimeoutMs)}
+	}
+	if least := 2 * int64(d.HeartbeatIntervalMs); d.DisconnectTimeoutMs != 0 && int64(d.DisconnectTimeoutMs) < least {
+		allowed := fmt.Sprintf("0, or at least %d, two times group.streams.heartbeat.interval.ms", least)
+		if least > maxInt32 {
+			allowed = fmt.Sprintf("0, while group.streams.heartbeat.interval.ms is %d: two times that is more than this setting can be", d.HeartbeatIntervalMs)
+		}
+		return &Error{Setting: "group.streams.disconnect.timeout.ms", Value: strconv.Itoa(int(d.DisconnectTimeoutMs)), Allowed: allowed}
+	}
+	return nil
 }
 
 func (n *Node) checkAddresses() error {
@@ -132,6 +149,9 @@ func (n *Node) checkAddresses() error {
 		return err
 	}
 	if err := n.checkBrokerPorts(); err != nil {
+		return err
+	}
+	if err := n.checkDistinct(); err != nil {
 		return err
 	}
 	if n.DataDir == "" {
@@ -190,6 +210,21 @@ func (n *Node) checkBrokerPorts() error {
 		if k := port - n.BrokerPortBase; k >= 0 && k%n.BrokerPortStep == 0 && k/n.BrokerPortStep < reservedBrokerPorts {
 			return &Error{Setting: a.name, Value: a.value, Why: fmt.Sprintf("port %d stands for upstream broker %d (broker.port.base %d, step %d)", port, k/n.BrokerPortStep, n.BrokerPortBase, n.BrokerPortStep),
 				Allowed: "a port outside the broker ports"}
+		}
+	}
+	return nil
+}
+
+// checkDistinct refuses a port that two settings want to listen on.
+func (n *Node) checkDistinct() error {
+	listens := []struct{ name, value string }{{"client.listen", n.ClientListen}, {"raft.listen", n.RaftListen}, {"admin.listen", n.AdminListen}}
+	for i, a := range listens {
+		host, port, _ := net.SplitHostPort(a.value)
+		for _, b := range listens[:i] {
+			other, otherPort, _ := net.SplitHostPort(b.value)
+			if port == otherPort && port != "0" && (host == other || wildcard(host) || wildcard(other)) {
+				return &Error{Setting: a.name, Value: a.value, Why: fmt.Sprintf("%s is %s", b.name, b.value), Allowed: "a port that no other setting listens on"}
+			}
 		}
 	}
 	return nil

@@ -86,6 +86,10 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 			continue
 		}
 		ours, refusal := c.ours(id)
+		if ours && refusal == nil && !askedAtLeader(h.Key) {
+			// This node's replica says so, which may lag: the group may be gone, and another type's have its id.
+			ours, refusal = c.oursAtLeader(id)
+		}
 		if refusal == nil && !ours {
 			var broker int32
 			var err error
@@ -106,11 +110,15 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 	return p, nil
 }
 
+// askedAtLeader says that the leader of a group's shard answers a request of the API about a group of ours; others are
+// about other types of groups.
+func askedAtLeader(key int16) bool {
+	return key == protocol.KeyOffsetFetch || key == protocol.KeyDeleteGroups || key == protocol.KeyStreamsGroupDescribe
+}
+
 // answerOwn adds the answers for our own groups, each from the leader of its shard.
 func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string) error {
-	switch h.Key {
-	case protocol.KeyOffsetFetch, protocol.KeyDeleteGroups, protocol.KeyStreamsGroupDescribe:
-	default:
+	if !askedAtLeader(h.Key) {
 		answer, err := protocol.AppendForeignDescribe(nil, h, own, nil)
 		if err != nil {
 			return err

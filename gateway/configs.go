@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/protocol"
 )
@@ -39,13 +40,20 @@ func (g *Gateway) isNode(typ kmsg.ConfigResourceType, name string) bool {
 	return err == nil && int32(id) >= g.cfg.NodeIDBase
 }
 
+// nodePrefix begins the names of the settings that coordd's nodes go by, whatever the brokers behind are told.
+const nodePrefix = "group." + config.GroupPrefix
+
 // isGroup says whether a config resource is a group whose settings coordd keeps.
 func (g *Gateway) isGroup(typ kmsg.ConfigResourceType) bool {
 	return typ == kmsg.ConfigResourceTypeGroupConfig && g.cfg.GroupConfigs != nil
 }
 
 var (
-	noBrokerConfigs   = coordinator.Errorf(coordinator.InvalidRequest, "A coordd node has no broker configs.")
+	// Kafka answers INVALID_REQUEST, too, where a broker's setting cannot be changed while it runs.
+	noBrokerConfigs = coordinator.Errorf(coordinator.InvalidRequest,
+		"A coordd node's settings cannot be changed while it runs: change its configuration and restart it. Groups may have settings of their own (resource type GROUP).")
+	nodeSettings = coordinator.Errorf(coordinator.InvalidRequest,
+		"%s* are settings of coordd's nodes, which cannot be changed while they run: change the nodes' configuration and restart them. Groups may have settings of their own (resource type GROUP).", nodePrefix)
 	resourceTwice     = coordinator.Errorf(coordinator.InvalidRequest, "Each resource must appear at most once.")
 	groupNameEmpty    = coordinator.Errorf(coordinator.InvalidRequest, "Group name must not be empty")
 	defaultGroupNames = coordinator.Errorf(coordinator.InvalidRequest, "Default group resources are not allowed.")

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -185,13 +186,20 @@ func TestConfigsOfAllKindsInOneRequest(t *testing.T) {
 		[]string{group, "g4", "streams.nope", "1"},
 		[]string{group, "twice", "streams.num.standby.replicas", "1"},
 		[]string{group, "twice", "streams.num.standby.replicas", "1"},
+		[]string{"4", "", "log.retention.ms", "1", "group.streams.assignment.interval.ms", "1"},
+		[]string{"4", "0", "group.streams.assignment.interval.ms", "-"},
 	), 1)
-	if diff := cmp.Diff([]int16{0, 0, 40, 42, 42, 0, 40, 42, 42}, codesOf(resp)); diff != "" {
+	if diff := cmp.Diff([]int16{0, 0, 40, 42, 42, 0, 40, 42, 42, 42, 42}, codesOf(resp)); diff != "" {
 		t.Error(diff)
 	}
-	for i, name := range []string{"g1", "t", "g2", node, "", "g3", "g4", "twice", "twice"} {
+	for i, name := range []string{"g1", "t", "g2", node, "", "g3", "g4", "twice", "twice", "", "0"} {
 		if resp.Resources[i].ResourceName != name {
 			t.Errorf("result %d is about %q, want %q", i, resp.Resources[i].ResourceName, name)
+		}
+	}
+	for _, i := range []int{3, 9, 10} {
+		if m := resp.Resources[i].ErrorMessage; m == nil || !strings.Contains(*m, "restart") {
+			t.Errorf("result %d does not say what to do: %v", i, m)
 		}
 	}
 	want := []map[string]string{

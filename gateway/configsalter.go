@@ -31,7 +31,7 @@ type alteration interface {
 	results(throttle int32, list []alteredConfigs) kmsg.Response
 }
 
-// alterConfigs refuses to alter coordd nodes, and splits what is about groups by the names of the settings.
+// alterConfigs refuses to alter coordd nodes and what they go by, and splits what is about groups by the names of the settings.
 func (c *conn) alterConfigs(h protocol.Header, req alteration, frame []byte) error {
 	all := req.resources()
 	results := newByResource[alteredConfigs](all)
@@ -43,6 +43,8 @@ func (c *conn) alterConfigs(h protocol.Header, req alteration, frame []byte) err
 		switch {
 		case c.g.isNode(res.typ, res.name):
 			results.at(i, alteredConfigs{res, int16(noBrokerConfigs.Code), &noBrokerConfigs.Message})
+		case res.typ == kmsg.ConfigResourceTypeBroker && altersNodes(req, i):
+			results.at(i, alteredConfigs{res, int16(nodeSettings.Code), &nodeSettings.Message})
 		case !own:
 			rest[i] = true
 			numRest++
@@ -78,6 +80,13 @@ func (c *conn) alterConfigs(h protocol.Header, req alteration, frame []byte) err
 	}
 	c.reply(h, req.results(throttle, results.results()))
 	return nil
+}
+
+// altersNodes says that a request about brokers names settings that coordd's nodes have: the brokers behind would take them,
+// and nothing would change.
+func altersNodes(req alteration, i int) bool {
+	_, settings := req.part(i, true, func(name string) bool { return strings.HasPrefix(name, nodePrefix) })
+	return settings > 0
 }
 
 // alterGroup alters the settings of one group: those of coordd here, all others upstream. The upstream is asked in any case,

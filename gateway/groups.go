@@ -134,15 +134,21 @@ func (c *conn) ours(group string) (bool, *coordinator.Error) {
 	if said, ok := c.others[group]; ok && at.Sub(said) < foreignTTL {
 		return false, nil
 	}
-	var now holding
-	var refusal *coordinator.Error
-	c.blocking(func() { now, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
-	if refusal == nil && !now.held() {
+	ours, refusal := c.oursAtLeader(group)
+	if refusal == nil && !ours {
 		if c.others == nil || len(c.others) >= maxForeign {
 			c.others = map[string]time.Time{}
 		}
 		c.others[strings.Clone(group)] = at
 	}
+	return ours, refusal
+}
+
+// oursAtLeader is what the leader of the group's shard says.
+func (c *conn) oursAtLeader(group string) (bool, *coordinator.Error) {
+	var now holding
+	var refusal *coordinator.Error
+	c.blocking(func() { now, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
 	return now.held(), refusal
 }
 

@@ -99,6 +99,11 @@ func TestAClassicMemberTakesThePlaceOfAnEmptyGroup(t *testing.T) {
 		if r := do[*kmsg.HeartbeatResponse](dialPort(t, addr), beat, 4); r.ErrorCode != 0 && r.ErrorCode != 27 {
 			t.Errorf("%s: %+v", addr, r)
 		}
+		describe := kmsg.NewPtrDescribeGroupsRequest()
+		describe.Groups = []string{group}
+		if r := do[*kmsg.DescribeGroupsResponse](dialPort(t, addr), describe, 5); len(r.Groups) != 1 || r.Groups[0].State == "Dead" || len(r.Groups[0].Members) != 1 {
+			t.Errorf("%s: %+v", addr, r)
+		}
 	}
 }
 

@@ -217,7 +217,7 @@ func TestOffsetDelete(t *testing.T) {
 	}
 	h := Header{Key: KeyOffsetDelete}
 	resp := answer(t, h, AppendOffsetDelete(nil, h, &offsets.DeleteResponse{
-		Topics: []offsets.CommitTopicResult{offsets.TopicDeleted(&req.Topics[0], coordinator.GroupSubscribedToTopic)},
+		Topics: []offsets.CommitTopicResult{{Name: "in", Partitions: []offsets.PartitionResult{{Partition: 4, Code: coordinator.GroupSubscribedToTopic}}}},
 	}), kmsg.NewPtrOffsetDeleteResponse())
 	if resp.ErrorCode != 0 || resp.Topics[0].Partitions[0] != (kmsg.OffsetDeleteResponseTopicPartition{Partition: 4, ErrorCode: 86}) {
 		t.Errorf("%+v", resp)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/fsm"
@@ -26,7 +27,7 @@ import (
 
 // Store is where offsets of streams groups are kept, and who else uses a group id there. Callbacks come exactly once.
 type Store interface {
-	Foreign(group string, done func(foreignType string, err error))
+	Foreign(group string, done func(coordinator.ForeignGroup, error))
 	Claim(group string, done func(error))
 	Release(group string, done func(error))
 	Forget(group string)

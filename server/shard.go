@@ -56,7 +56,6 @@ type input struct {
 	call   *shard.Call
 	holder *shard.Holder
 	group  string
-	text   string
 	err    error
 	any    any
 	state  fsm.State
@@ -129,7 +128,7 @@ func (r *runner) step(in input) {
 	case inputTick:
 		r.machine.Tick(now)
 	case inputForeign:
-		r.machine.ForeignChecked(now, in.group, in.text, in.err)
+		r.machine.ForeignChecked(now, in.group, in.any.(coordinator.ForeignGroup), in.err)
 	case inputClaimed:
 		r.machine.Claimed(now, in.group, in.err)
 	case inputReleased:
@@ -311,8 +310,8 @@ func (r *runner) CreateTopics(group string, topics []topology.InternalTopic) {
 
 // Foreign implements shard.Host.
 func (r *runner) Foreign(group string) {
-	r.node.store.Foreign(group, func(foreignType string, err error) {
-		r.post(input{kind: inputForeign, group: group, text: foreignType, err: err})
+	r.node.store.Foreign(group, func(found coordinator.ForeignGroup, err error) {
+		r.post(input{kind: inputForeign, group: group, any: found, err: err})
 	})
 }
 

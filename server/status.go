@@ -258,18 +258,19 @@ func (n *Node) summary(number int, g *fsm.Group) web.GroupSummary {
 	return s
 }
 
-// Group implements web.Cluster. A replica may say that a group exists; that it does not, only the shard's leader.
+// Group implements web.Cluster. The shard's leader knows the group's state now, and its members are judged by the topics
+// that it sees; where it does not answer this node's replica and topics have to do.
 func (n *Node) Group(ctx context.Context, id string) (web.GroupDetail, bool) {
-	if detail, ok := n.LocalGroup(id); ok {
-		return detail, true
-	}
 	leader, ok := (coordinators{n}).Leader(shardOf(id, len(n.shards)))
 	if !ok || leader == n.config.NodeID {
-		return web.GroupDetail{}, false
+		return n.LocalGroup(id)
 	}
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
 	detail, err := n.peer(leader).Group(ctx, id)
+	if err != nil && !errors.Is(err, web.ErrNoGroup) {
+		return n.LocalGroup(id)
+	}
 	return detail, err == nil
 }
 

@@ -113,23 +113,28 @@ func TestForeign(t *testing.T) {
 			w.member(kind)
 		}
 		type result struct {
-			typ string
-			err error
+			found coordinator.ForeignGroup
+			err   error
 		}
 		ask := func(group string) result {
-			return wait(t, func(done func(result)) { o.Foreign(group, func(typ string, err error) { done(result{typ, err}) }) })
+			return wait(t, func(done func(result)) {
+				o.Foreign(group, func(found coordinator.ForeignGroup, err error) { done(result{found, err}) })
+			})
 		}
-		for group, want := range map[string]string{"ours": "", "simple": "", "nothing": "", "classic": "consumer", "consumer": "consumer", "share": "share"} {
-			eventually(t, group, func() bool { r := ask(group); return r.err == nil && r.typ == want })
+		for group, want := range map[string]coordinator.ForeignGroup{
+			"ours": {}, "nothing": {}, "simple": {Type: "classic"},
+			"classic": {Type: "consumer", InUse: true}, "consumer": {Type: "consumer", InUse: true}, "share": {Type: "share", InUse: true},
+		} {
+			eventually(t, group, func() bool { r := ask(group); return r.err == nil && r.found == want })
 		}
 		// A few lists are under way; the questions that come meanwhile share the next.
 		asked := w.count(16)
 		answers := make(chan result, 1000)
 		for i := range 1000 {
-			o.Foreign(fmt.Sprint("g", i%300), func(typ string, err error) { answers <- result{typ, err} })
+			o.Foreign(fmt.Sprint("g", i%300), func(found coordinator.ForeignGroup, err error) { answers <- result{found, err} })
 		}
 		for range 1000 {
-			if r := <-answers; r.err != nil || r.typ != "" {
+			if r := <-answers; r.err != nil || r.found != (coordinator.ForeignGroup{}) {
 				t.Fatalf("%+v", r)
 			}
 		}
@@ -186,8 +191,9 @@ func TestClaimRefusedByForeignGroup(t *testing.T) {
 		o := w.node()
 		w.member("classic")
 		eventually(t, "the group has a member", func() bool {
-			typ := wait(t, func(done func(string)) { o.Foreign("classic", func(typ string, _ error) { done(typ) }) })
-			return typ != ""
+			return wait(t, func(done func(bool)) {
+				o.Foreign("classic", func(found coordinator.ForeignGroup, _ error) { done(found.InUse) })
+			})
 		})
 		var kafka *coordinator.Error
 		if err := w.claim(o, "classic"); !errors.As(err, &kafka) || kafka.Code != coordinator.InconsistentGroupProtocol {
@@ -325,7 +331,7 @@ func TestSilentUpstream(t *testing.T) {
 		committed := make(chan coordinator.Code, 1)
 		o.Commit(commitReq("h", 1, 1), func(r *offsets.CommitResponse) { committed <- r.Topics[0].Partitions[0].Code })
 		asked := make(chan error, 1)
-		c.Foreign("g", func(_ string, err error) { asked <- err })
+		c.Foreign("g", func(_ coordinator.ForeignGroup, err error) { asked <- err })
 		synctest.Wait()
 		start = time.Now()
 		o.Close()

@@ -33,7 +33,7 @@ type foreign struct {
 
 type foreignCall struct {
 	group string
-	done  func(string, error)
+	done  func(coordinator.ForeignGroup, error)
 }
 
 func newForeign(c *Client) *foreign {
@@ -42,22 +42,23 @@ func newForeign(c *Client) *foreign {
 	return f
 }
 
-// Foreign reports the type of the upstream's group of that id ("consumer", "share", "streams", or the protocol type of a
-// classic group) where a streams group must not take the id over, or "" when it may: see inUse. The questions that come
-// while rounds are under way share the next. The error is a *coordinator.Error, COORDINATOR_NOT_AVAILABLE, when it cannot
-// be known. done is called exactly once, on some goroutine; it must not block.
-func (c *Client) Foreign(group string, done func(typ string, err error)) { c.foreign.ask(group, done) }
+// Foreign reports the upstream's group of that id, and whether a streams group may take the id over: see inUse. The
+// questions that come while rounds are under way share the next. The error is a *coordinator.Error,
+// COORDINATOR_NOT_AVAILABLE, when it cannot be known. done is called exactly once, on some goroutine; it must not block.
+func (c *Client) Foreign(group string, done func(coordinator.ForeignGroup, error)) {
+	c.foreign.ask(group, done)
+}
 
 // Foreign is Client.Foreign.
-func (o *Offsets) Foreign(group string, done func(typ string, err error)) {
+func (o *Offsets) Foreign(group string, done func(coordinator.ForeignGroup, error)) {
 	o.client.Foreign(group, done)
 }
 
-func (f *foreign) ask(group string, done func(typ string, err error)) {
+func (f *foreign) ask(group string, done func(coordinator.ForeignGroup, error)) {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
-		done("", errNotKnown)
+		done(coordinator.ForeignGroup{}, errNotKnown)
 		return
 	}
 	f.waiting = append(f.waiting, foreignCall{group, done})
@@ -102,24 +103,24 @@ func (f *foreign) run() {
 func (f *foreign) round(calls []foreignCall) {
 	ctx, cancel := context.WithTimeout(f.ctx, 5*time.Second)
 	defer cancel()
-	types, err := f.list(ctx, calls)
+	found, err := f.list(ctx, calls)
 	for _, c := range calls {
-		if typ := types[c.group]; typ != "" {
-			c.done(typ, nil)
+		if group, ok := found[c.group]; ok {
+			c.done(group, nil)
 		} else {
-			c.done("", err)
+			c.done(coordinator.ForeignGroup{}, err)
 		}
 	}
 }
 
-// list finds the types of the groups that are asked about and in use. The error says that some broker did not answer, so
-// that nothing is known of a group that was not found.
-func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]string, error) {
+// list finds the groups that are asked about. The error says that some broker did not answer, so that nothing is known of
+// a group that was not found. While a coordinator moves two brokers may name a group: in use by either it is in use.
+func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]coordinator.ForeignGroup, error) {
 	asked := make(map[string]bool, len(calls))
 	for _, c := range calls {
 		asked[c.group] = true
 	}
-	types := map[string]string{}
+	found := map[string]coordinator.ForeignGroup{}
 	var failed error
 	for _, shard := range f.client.admin.RequestSharded(ctx, kmsg.NewPtrListGroupsRequest()) {
 		resp, ok := shard.Resp.(*kmsg.ListGroupsResponse)
@@ -128,12 +129,13 @@ func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]str
 			continue
 		}
 		for i := range resp.Groups {
-			if g := &resp.Groups[i]; asked[g.Group] && inUse(g) {
-				types[g.Group] = typeOf(g)
+			g := &resp.Groups[i]
+			if asked[g.Group] && g.GroupState != "Dead" && g.ProtocolType != protocolType && !found[g.Group].InUse {
+				found[g.Group] = coordinator.ForeignGroup{Type: typeOf(g), InUse: inUse(g)}
 			}
 		}
 	}
-	return types, failed
+	return found, failed
 }
 
 // inUse says that no streams group may take the id over: consumer and share groups stay what they are even without

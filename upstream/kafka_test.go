@@ -92,7 +92,12 @@ func TestRealKafka(t *testing.T) {
 	}
 	typ := func(group string) string {
 		return wait(t, func(done func(string)) {
-			next.Foreign(group, func(typ string, err error) { done(fmt.Sprint(typ, err)) })
+			next.Foreign(group, func(found coordinator.ForeignGroup, err error) {
+				if !found.InUse {
+					found.Type = ""
+				}
+				done(fmt.Sprint(found.Type, err))
+			})
 		})
 	}
 	if got := typ(group); got != "<nil>" {

@@ -94,7 +94,8 @@ type GroupSummary struct {
 // GroupDetail is one group with its members.
 type GroupDetail struct {
 	GroupSummary
-	// Problem says which topics are missing or do not fit; empty when nothing is wrong.
+	// Problem says which topics are missing or do not fit, by those that the node sees that tells it; empty when nothing is
+	// wrong.
 	Problem    string        `json:"problem,omitempty"`
 	MemberList []GroupMember `json:"memberList"`
 }
@@ -133,8 +134,8 @@ type Cluster interface {
 	Ready() error
 	// Groups are all groups by id, from this node's replicas.
 	Groups() []GroupSummary
-	// Group is one group from this node's replica, or from the shard's leader where the replica does not hold it and may
-	// lag; false when there is no such group.
+	// Group is one group from the shard's leader, or from this node's replica where the leader does not answer; false when
+	// there is no such group.
 	Group(ctx context.Context, id string) (GroupDetail, bool)
 	// LocalGroup is one group from this node's replica alone.
 	LocalGroup(id string) (GroupDetail, bool)

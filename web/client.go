@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -36,10 +37,20 @@ func (c Client) Groups(ctx context.Context, state string) ([]GroupSummary, error
 	return list, c.get(ctx, "/v1/groups?state="+url.QueryEscape(state), &list)
 }
 
-// Group describes one group.
+// Group describes one group. It fails with an error that is ErrNoGroup where there is no such group.
 func (c Client) Group(ctx context.Context, id string) (GroupDetail, error) {
 	var g GroupDetail
-	return g, c.get(ctx, "/v1/group?id="+url.QueryEscape(id), &g)
+	err := c.get(ctx, "/v1/group?id="+url.QueryEscape(id), &g)
+	return g, absent(err)
+}
+
+// absent makes an error ErrNoGroup where the node answered that there is no such group.
+func absent(err error) error {
+	var answered *statusError
+	if errors.As(err, &answered) && answered.status == http.StatusNotFound {
+		answered.is = ErrNoGroup
+	}
+	return err
 }
 
 // statusError is an answer other than 200.

@@ -101,7 +101,7 @@ func TestClientReadsWhatTheHandlerWrites(t *testing.T) {
 	if g, err := c.Group(ctx, "a/ä?"); err != nil || g.Group != "a/ä?" {
 		t.Error(g, err)
 	}
-	if _, err := c.Group(ctx, "b"); err == nil || !strings.Contains(err.Error(), `"b"`) {
+	if _, err := c.Group(ctx, "b"); !errors.Is(err, ErrNoGroup) || !strings.Contains(err.Error(), `"b"`) {
 		t.Error(err)
 	}
 	other := httptest.NewServer(http.NotFoundHandler())

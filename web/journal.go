@@ -70,11 +70,7 @@ var ErrNoGroup = errors.New("not one of coordd's streams groups; 'coordd groups 
 func (c Client) Journal(ctx context.Context, id string) (GroupJournal, error) {
 	var j GroupJournal
 	err := c.get(ctx, "/v1/group/journal?id="+url.QueryEscape(id), &j)
-	var answered *statusError
-	if errors.As(err, &answered) && answered.status == http.StatusNotFound {
-		answered.is = ErrNoGroup
-	}
-	return j, err
+	return j, absent(err)
 }
 
 func journal(w http.ResponseWriter, r *http.Request, find func(id string) (GroupJournal, error)) {

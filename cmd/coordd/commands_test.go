@@ -222,6 +222,11 @@ func TestExitCodes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, stdout, stderr := call(t, test.c, strings.Fields(test.args)...)
+			for line := range strings.Lines(stdout) {
+				if trimmed := strings.TrimRight(line, "\n"); strings.HasSuffix(trimmed, " ") {
+					t.Errorf("blanks at the end of %q", trimmed)
+				}
+			}
 			if code != test.code || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) {
 				t.Errorf("exit code %d, want %d\nstdout: %s\nstderr: %s", code, test.code, stdout, stderr)
 			}

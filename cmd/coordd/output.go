@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,9 +39,23 @@ func (f *adminFlags) print(w io.Writer, value any, rows func(*table)) error {
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(value)
 	}
-	t := &table{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
+	return printTable(w, rows)
+}
+
+// printTable writes the table that rows fills, without blanks at the ends of lines.
+func printTable(w io.Writer, rows func(*table)) error {
+	var text bytes.Buffer
+	t := &table{tabwriter.NewWriter(&text, 0, 4, 2, ' ', 0)}
 	rows(t)
-	return t.w.Flush()
+	if err := t.w.Flush(); err != nil {
+		return err
+	}
+	for line := range bytes.Lines(text.Bytes()) {
+		if _, err := fmt.Fprintf(w, "%s\n", bytes.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // table is text in columns.
@@ -77,14 +92,10 @@ func list(items []string) string {
 }
 
 func printSettings(w io.Writer) error {
-	t := &table{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}
-	t.row("NAME", "DEFAULT", "ALLOWED", "MEANING")
-	for _, s := range config.Settings() {
-		def := s.Default
-		if def == "" {
-			def = "-"
+	return printTable(w, func(t *table) {
+		t.row("NAME", "DEFAULT", "ALLOWED", "MEANING")
+		for _, s := range config.Settings() {
+			t.row(s.Name, orDash(s.Default), s.Allowed(), s.Help)
 		}
-		t.row(s.Name, def, s.Allowed(), s.Help)
-	}
-	return t.w.Flush()
+	})
 }

@@ -105,14 +105,5 @@ func emptyTopics(topics []FetchTopic, code coordinator.Code) []FetchTopicResult 
 	return out
 }
 
-// TopicDeleted answers every partition of one topic of an OffsetDelete request with a code.
-func TopicDeleted(t *FetchTopic, code coordinator.Code) CommitTopicResult {
-	r := CommitTopicResult{Name: t.Name, ID: t.ID, Partitions: make([]PartitionResult, len(t.Partitions))}
-	for i, p := range t.Partitions {
-		r.Partitions[i] = PartitionResult{Partition: p, Code: code}
-	}
-	return r
-}
-
 // DeleteFailed answers a whole OffsetDelete request with an error.
 func DeleteFailed(err *coordinator.Error) *DeleteResponse { return &DeleteResponse{Err: err} }

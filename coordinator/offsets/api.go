@@ -37,7 +37,7 @@ type CommitPartition struct {
 	Metadata    *string
 }
 
-// CommitResponse holds a code for each topic and partition in the order of the request.
+// CommitResponse holds a code for each topic and partition: in the order of the request, but what does not exist first.
 type CommitResponse struct {
 	Topics []CommitTopicResult
 }

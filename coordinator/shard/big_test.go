@@ -109,7 +109,7 @@ func (c *crowd) step() bool {
 		c.run("commit", func() { c.Committed(c.now, c.inflight.id) })
 	case len(c.foreign) > 0:
 		c.foreign = nil
-		c.run("foreign", func() { c.ForeignChecked(c.now, c.group, "", nil) })
+		c.run("foreign", func() { c.ForeignChecked(c.now, c.group, noForeign, nil) })
 	case len(c.ready) > 0:
 		ready := c.ready
 		c.ready = nil
@@ -197,7 +197,7 @@ func TestCrowdLeavesRoomForOthers(t *testing.T) {
 	c := newCrowd(t, 1000, 2000)
 	c.joined("other", "x")
 	c.all(c.members)
-	c.ForeignChecked(c.now, c.group, "", nil)
+	c.ForeignChecked(c.now, c.group, noForeign, nil)
 	c.Flush()
 	if len(c.queue) < 500 {
 		t.Fatalf("only %d wait", len(c.queue))

@@ -168,7 +168,7 @@ func TestAnAcknowledgementThatFindsNewTopicsIsHeld(t *testing.T) {
 	r.settings.InitialRebalanceDelayMs = 3000
 	l := r.line()
 	c, _ := l.send(join("g", "a"))
-	r.ForeignChecked(r.now, "g", "", nil)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
 	r.settle()
 	r.topics = topics{"in": 6, "other": 1}
 	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
@@ -187,7 +187,7 @@ func TestTheEndOfTheInitialDelayIsPushed(t *testing.T) {
 	r.settings.InitialRebalanceDelayMs = 3000
 	l := r.line()
 	c, _ := l.send(join("g", "a"))
-	r.ForeignChecked(r.now, "g", "", nil)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
 	r.settle()
 	c, a := l.send(report("g", "a", c.Heartbeat.MemberEpoch, c.Heartbeat.Active))
 	r.settle()
@@ -212,7 +212,7 @@ func TestAMemberThatFindsItsTopicsIsTold(t *testing.T) {
 	first := join("g", "a")
 	first.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "store"}}
 	c, _ := l.send(first)
-	r.ForeignChecked(r.now, "g", "", nil)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
 	r.settle()
 	if len(c.Heartbeat.Status) != 2 {
 		t.Fatalf("a new group waits for its topics and for the delay: %+v", c.Heartbeat)

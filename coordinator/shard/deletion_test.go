@@ -33,7 +33,7 @@ func TestJoinWaitsForADeletionUnderWay(t *testing.T) {
 		r.Flush()
 		r.commitAll()
 		for _, group := range r.foreign {
-			r.ForeignChecked(r.now, group, "", nil)
+			r.ForeignChecked(r.now, group, noForeign, nil)
 			r.Flush()
 			r.commitAll()
 		}
@@ -58,12 +58,12 @@ func TestJoinsGoOnWhenADeletedGroupIsMadeAnewAtOnce(t *testing.T) {
 	_, deleted := r.send(&DeleteGroupRequest{GroupID: "g"})
 	c, waits := r.send(join("g", "b"))
 	r.send(join("other", "x"))
-	r.ForeignChecked(r.now, "other", "", nil)
+	r.ForeignChecked(r.now, "other", noForeign, nil)
 	r.Flush() // an entry is in flight: what follows shares the next one
 	r.StoreDone(r.now, r.drops[0], nil)
 	_, joined := r.send(join("g", "c"))
 	r.Committed(r.now, r.inflight.id) // decides on both
-	r.ForeignChecked(r.now, "g", "", nil)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
 	r.Flush()
 	r.commitAll()
 	if !deleted.done || !joined.done || waits.n != 1 || c.Err != nil || c.Heartbeat.Err != nil {

@@ -25,7 +25,7 @@ func TestGroupsLookTheSameAfterAFailover(t *testing.T) {
 	missing := join("NotReady", "a")
 	missing.Topology = &topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"none"}}}}
 	r.send(missing)
-	r.ForeignChecked(r.now, "NotReady", "", nil)
+	r.ForeignChecked(r.now, "NotReady", noForeign, nil)
 	r.Flush()
 	r.commitAll()
 	before := r.showGroups()
@@ -65,7 +65,7 @@ func TestGroupsLookTheSameAfterAFailover(t *testing.T) {
 func TestDescribeUnknownGroup(t *testing.T) {
 	r := newRig(t)
 	c, a := r.send(&DescribeRequest{GroupID: "nobody"})
-	r.ForeignChecked(r.now, "nobody", "", nil) // another node may be asked first
+	r.ForeignChecked(r.now, "nobody", noForeign, nil) // another node may be asked first
 	d, ok := c.Response.(*streams.Description)
 	if !a.done || !ok || d.GroupID != "nobody" || d.Err == nil || d.Err.Code != coordinator.GroupIDNotFound || d.Err.Message == "" {
 		t.Fatalf("%+v", c.Response)

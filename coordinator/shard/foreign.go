@@ -23,9 +23,9 @@ func (m *Machine) foreignChecked(c *Call, group string) bool {
 	return false
 }
 
-// ForeignChecked is the outcome of [Host.Foreign]: the type of a group of that id upstream that no streams group may take
-// over, "" for none. What is not known keeps a group from being created, and nothing else.
-func (m *Machine) ForeignChecked(now int64, id, foreignType string, err error) {
+// ForeignChecked is the outcome of [Host.Foreign]: the group of that id upstream. What is not known keeps a group from
+// being created, and nothing else.
+func (m *Machine) ForeignChecked(now int64, id string, found coordinator.ForeignGroup, err error) {
 	m.now = now
 	calls := m.foreign[id]
 	delete(m.foreign, id)
@@ -36,13 +36,21 @@ func (m *Machine) ForeignChecked(now int64, id, foreignType string, err error) {
 		switch {
 		case err != nil && joins(c):
 			m.refuse(c, notAvailable)
-		case err == nil && foreignType != "" && m.working.Group(id) == nil:
-			m.refuseForeign(c, id, foreignType)
+		case err == nil && concerns(c, found) && m.working.Group(id) == nil:
+			m.refuseForeign(c, id, found)
 		default:
 			c.free = true
 			m.dispatch(c)
 		}
 	}
+}
+
+// concerns says whether a group upstream is in the way of a call: to a description it is whatever it is, to members only
+// one that they cannot take the place of. Where their own group is gone, its offsets are such a group without members, and
+// they are to make it anew.
+func concerns(c *Call, found coordinator.ForeignGroup) bool {
+	_, describes := c.Request.(*DescribeRequest)
+	return found.InUse || describes && found.Type != ""
 }
 
 func joins(c *Call) bool {
@@ -51,10 +59,14 @@ func joins(c *Call) bool {
 }
 
 // refuseForeign answers a call about a group of another type.
-func (m *Machine) refuseForeign(c *Call, id, foreignType string) {
+func (m *Machine) refuseForeign(c *Call, id string, found coordinator.ForeignGroup) {
 	why := coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s is not a streams group.", id)
-	if foreignType == "streams" {
-		why.Message = "Group " + id + " is a streams group of the Kafka cluster behind coordd, and has members there."
+	if found.Type == "streams" {
+		why.Message = "Group " + id + " is a streams group of the Kafka cluster behind coordd"
+		if found.InUse {
+			why.Message += ", and has members there"
+		}
+		why.Message += "."
 	}
 	switch r := c.Request.(type) {
 	case *streams.HeartbeatRequest:

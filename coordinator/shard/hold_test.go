@@ -263,7 +263,7 @@ func TestTheShorterIntervalIsForThoseThatCannotBeHeld(t *testing.T) {
 		r.settings.RebalanceHeartbeatIntervalMs = 500
 		l := r.line()
 		c, _ := l.send(join("g", "a"))
-		r.ForeignChecked(r.now, "g", "", nil)
+		r.ForeignChecked(r.now, "g", noForeign, nil)
 		r.settle()
 		if c.Heartbeat.HeartbeatIntervalMs != 5000 {
 			t.Fatal("a stable group is told the configured interval")

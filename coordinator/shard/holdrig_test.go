@@ -71,7 +71,7 @@ func (r *rig) stable(group string, members ...string) (ls []*line, calls []*Call
 		asked := len(r.foreign)
 		c, a := l.send(join(group, m))
 		if len(r.foreign) > asked {
-			r.ForeignChecked(r.now, group, "", nil)
+			r.ForeignChecked(r.now, group, noForeign, nil)
 			r.Flush()
 		}
 		r.commitAll()

@@ -41,8 +41,7 @@ type Host interface {
 	// CreateTopics asks for internal topics of a group to be created upstream.
 	CreateTopics(group string, topics []topology.InternalTopic)
 
-	// Foreign asks whether the upstream has a group under that id that no streams group may take over:
-	// [Machine.ForeignChecked].
+	// Foreign asks which group the upstream has under that id: [Machine.ForeignChecked].
 	Foreign(group string)
 	// Claim takes over the group's membership upstream: [Machine.Claimed].
 	Claim(group string)

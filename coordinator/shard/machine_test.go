@@ -33,7 +33,7 @@ func TestSteadyHeartbeatNeedsNoLog(t *testing.T) {
 func TestReplyWaitsForCommit(t *testing.T) {
 	r := newRig(t)
 	c, a := r.send(join("g", "a"))
-	r.ForeignChecked(r.now, "g", "", nil)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
 	r.Flush()
 	if a.done || len(r.proposed) != 1 {
 		t.Fatalf("answered %v before the commit; %d entries", a.done, len(r.proposed))
@@ -52,7 +52,7 @@ func TestReplyWaitsForCommit(t *testing.T) {
 // otherGroupAnswers says whether a request of a group without changes is answered at once.
 func (r *rig) otherGroupAnswers() bool {
 	c, a := r.send(beat("nobody", "x", 3))
-	r.ForeignChecked(r.now, "nobody", "", nil)
+	r.ForeignChecked(r.now, "nobody", noForeign, nil)
 	return a.done && c.Heartbeat.Err != nil && c.Heartbeat.Err.Code == coordinator.UnknownMemberID
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/topology"
 )
 
 // storeOp is one operation of the offset store under way.
@@ -27,19 +28,15 @@ func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
 		return
 	}
 	g := m.committed.Group(r.GroupID)
-	if code := offsets.CheckCommit(g, r); code != coordinator.None {
-		m.reply(c, offsets.CommitFailed(r, code))
-		return
-	}
-	kept, tooLarge := offsets.SplitLargeMetadata(r, m.host.Settings(r.GroupID).OffsetMetadataMaxBytes)
-	if len(kept.Topics) == 0 && len(tooLarge) > 0 {
-		m.reply(c, &offsets.CommitResponse{Topics: tooLarge})
+	kept, refused := offsets.Admit(g, r, m.knownTopics(), m.host.Settings(r.GroupID).OffsetMetadataMaxBytes)
+	if kept == nil {
+		m.reply(c, &offsets.CommitResponse{Topics: refused})
 		return
 	}
 	if !m.storeReady(g, c) {
 		return
 	}
-	op := &storeOp{call: c, group: strings.Clone(r.GroupID), commit: true, answered: tooLarge}
+	op := &storeOp{call: c, group: strings.Clone(r.GroupID), commit: true, answered: refused}
 	if g != nil && g.Member(r.MemberID) != nil {
 		op.member = strings.Clone(r.MemberID)
 		e := m.groupOf(r.GroupID)
@@ -93,7 +90,7 @@ func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
 		m.reply(c, offsets.DeleteFailed(err))
 		return
 	}
-	allowed, refused := deletable(g, r)
+	allowed, refused := offsets.AdmitDelete(g, r, m.knownTopics())
 	if len(allowed.Topics) == 0 {
 		m.reply(c, &offsets.DeleteResponse{Topics: refused})
 		return
@@ -104,18 +101,13 @@ func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
 	m.host.DeleteOffsets(m.startStore(&storeOp{call: c, answered: refused}), allowed)
 }
 
-// deletable splits a request into what may be deleted and the answers for what may not.
-func deletable(g *fsm.Group, r *offsets.DeleteRequest) (*offsets.DeleteRequest, []offsets.CommitTopicResult) {
-	allowed := &offsets.DeleteRequest{GroupID: r.GroupID}
-	var refused []offsets.CommitTopicResult
-	for i := range r.Topics {
-		if code := offsets.CheckDelete(g, r.Topics[i].Name); code != coordinator.None {
-			refused = append(refused, offsets.TopicDeleted(&r.Topics[i], code))
-		} else {
-			allowed.Topics = append(allowed.Topics, r.Topics[i])
-		}
+// knownTopics are the upstream's topics, nil before the first picture of them.
+func (m *Machine) knownTopics() topology.Metadata {
+	topics, version := m.host.Topics()
+	if version == 0 {
+		return nil
 	}
-	return allowed, refused
+	return topics
 }
 
 // storeReady says whether the store may be asked to change offsets of the group: with members, when the membership
@@ -168,10 +160,10 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 	}
 	switch r := response.(type) {
 	case *offsets.CommitResponse:
-		r.Topics = append(r.Topics, op.answered...)
+		r.Topics = offsets.Joined(op.answered, r.Topics)
 		m.reply(op.call, r)
 	case *offsets.DeleteResponse:
-		r.Topics = append(r.Topics, op.answered...)
+		r.Topics = offsets.Joined(op.answered, r.Topics)
 		m.reply(op.call, r)
 	default:
 		m.reply(op.call, response)

@@ -294,9 +294,9 @@ func (w *anyOrder) world(well bool) (any bool) {
 	}
 	if n := w.askedForeign; n < len(w.foreign) {
 		w.askedForeign++
-		foreign := ""
+		foreign := noForeign
 		if !well && w.random.IntN(2) == 0 {
-			foreign, err = "consumer", nil
+			foreign, err = consumers, nil
 		}
 		w.ForeignChecked(w.now, w.foreign[n], foreign, err)
 		if !well {

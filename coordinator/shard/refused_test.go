@@ -84,7 +84,7 @@ func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 			for len(r.foreign) > 0 {
 				id := r.foreign[0]
 				r.foreign = r.foreign[1:]
-				r.ForeignChecked(r.now, id, "", nil)
+				r.ForeignChecked(r.now, id, noForeign, nil)
 				r.Flush()
 			}
 			if !a.done || call.Err != nil || call.Heartbeat.Err == nil || call.Heartbeat.Err.Code != c.want || call.Heartbeat.Err.Message == "" {

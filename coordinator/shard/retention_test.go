@@ -118,7 +118,7 @@ func TestJoinsAndExpiryRace(t *testing.T) {
 				r.Flush()
 				r.commitAll()
 				if len(r.foreign) > 1 {
-					r.ForeignChecked(r.now, "g", "", nil)
+					r.ForeignChecked(r.now, "g", noForeign, nil)
 				}
 			}
 			if !a.done || c.Err != nil || c.Heartbeat.Err != nil {

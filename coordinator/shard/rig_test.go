@@ -117,6 +117,13 @@ type answer struct {
 
 func (a *answer) CallDone(*Call) { a.done, a.n = true, a.n+1 }
 
+// What the upstream may have under the id of a group.
+var (
+	noForeign = coordinator.ForeignGroup{}
+	consumers = coordinator.ForeignGroup{Type: "consumer", InUse: true}
+	simple    = coordinator.ForeignGroup{Type: "classic"} // offsets without a member
+)
+
 var client = &coordinator.Client{ID: "app", Host: "/127.0.0.1", Principal: "User:ANONYMOUS"}
 
 func (r *rig) send(request any) (*Call, *answer) {
@@ -163,7 +170,7 @@ func (r *rig) joined(group, member string) streams.HeartbeatResponse {
 	asked := len(r.foreign)
 	c, a := r.send(join(group, member))
 	if len(r.foreign) > asked {
-		r.ForeignChecked(r.now, group, "", nil)
+		r.ForeignChecked(r.now, group, noForeign, nil)
 		r.Flush()
 	}
 	r.commitAll()

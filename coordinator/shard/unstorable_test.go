@@ -17,7 +17,7 @@ func TestWhatNoRecordCanHoldIsRefusedForGood(t *testing.T) {
 		*sources = append(*sources, fmt.Sprintf("a-topic-with-a-long-name-%05d", i))
 	}
 	c, a := r.send(vast)
-	r.ForeignChecked(r.now, "vast", "", nil)
+	r.ForeignChecked(r.now, "vast", noForeign, nil)
 	r.Flush()
 	r.commitAll()
 	if !a.done || c.Err != nil || c.Heartbeat.Err == nil || c.Heartbeat.Err.Code != coordinator.StreamsInvalidTopology {

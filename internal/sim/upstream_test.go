@@ -252,8 +252,8 @@ func (s *store) generation(g *storeGroup) int {
 }
 
 // Foreign implements server.Store: no other group has the id.
-func (s *store) Foreign(_ string, done func(string, error)) {
-	s.wg.Go(func() { done("", s.ask(s.ctx, func() {})) })
+func (s *store) Foreign(_ string, done func(coordinator.ForeignGroup, error)) {
+	s.wg.Go(func() { done(coordinator.ForeignGroup{}, s.ask(s.ctx, func() {})) })
 }
 
 // Claim implements server.Store.
