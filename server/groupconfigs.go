@@ -293,10 +293,15 @@ func (c *groupConfigs) write(records []record.Record, validateOnly, after bool) 
 		return &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The settings cannot be stored: " + err.Error() + "."}
 	}
 	c.node.log.Debug("settings of groups are not written", "error", err)
+	return notWritten(err, after)
+}
+
+// notWritten tells what was surely not begun from what will be seen: either can be repeated at the next leader.
+func notWritten(err error, after bool) *coordinator.Error {
 	if errors.Is(err, raftnode.ErrNotLeader) && !after {
 		return notSystemLeader
 	}
-	return maybeAltered // whether they are will be seen: the alteration can be repeated at the next leader
+	return maybeAltered
 }
 
 func settingsText(r record.Record) string {

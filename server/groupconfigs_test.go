@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,6 +11,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/raftnode"
 )
 
 // configNode is a node whose system shard the test writes.
@@ -56,6 +58,29 @@ func TestEffectiveSettingsOfGroups(t *testing.T) {
 	n.applyConfig(t, 3, "g", nil)
 	if n.groupConfigs.of("g") != defaults || n.groupConfigs.of("other").SessionTimeoutMs != 51000 {
 		t.Error("deleted settings still count, or took others with them")
+	}
+}
+
+// TestAlterationsSayWhetherTheyWereBegun: only what is surely not in the log is said not to have been started.
+func TestAlterationsSayWhetherTheyWereBegun(t *testing.T) {
+	n := configNode(t)
+	n.ctx = t.Context()
+	if _, err := n.groupConfigs.alter([]config.GroupAlteration{{Group: "g"}}, false); err == nil || err.Code != coordinator.NotCoordinator || !err.NotStarted {
+		t.Errorf("a node that does not lead: %+v", err)
+	}
+	for _, tc := range []struct {
+		err               error
+		after, notStarted bool
+	}{
+		{raftnode.ErrNotLeader, false, true},
+		{raftnode.ErrMoving, false, true},
+		{raftnode.ErrMoving, true, false}, // others of the request are written
+		{raftnode.ErrUnknown, false, false},
+		{context.Canceled, false, false},
+	} {
+		if got := notWritten(tc.err, tc.after); got.Code != coordinator.NotCoordinator || got.NotStarted != tc.notStarted {
+			t.Errorf("%v, after others %v: %+v", tc.err, tc.after, got)
+		}
 	}
 }
 
