@@ -42,12 +42,7 @@ func (s *simulation) nuisance() string {
 	i := s.rand.IntN(nodes)
 	name := nodeHost(i)
 	net := s.cluster.net
-	switch s.rand.IntN(10) {
-	case 9:
-		late := s.between(5*time.Second, 40*time.Second)
-		s.cluster.hops.stall(i, late)
-		s.observer.stalled(late)
-		return fmt.Sprintf("inner hops of %s %v late", name, late)
+	switch s.rand.IntN(9) {
 	case 0:
 		net.Cut(name, nodeHost((i+1)%nodes))
 		return "cut between " + name + " and the next"
@@ -80,6 +75,14 @@ func (s *simulation) nuisance() string {
 		s.transfer()
 		return "transfer"
 	}
+}
+
+// delayHops has the inner hops that a node has open deliver late, which may go on over several rounds.
+func (s *simulation) delayHops() string {
+	i, late := s.rand.IntN(nodes), s.between(5*time.Second, 40*time.Second)
+	s.cluster.hops.stall(i, late)
+	s.observer.stalled(late)
+	return fmt.Sprintf("inner hops of %s %v late", nodeHost(i), late.Round(time.Millisecond))
 }
 
 // transfer hands a random shard to another node, as the balancer does.

@@ -14,6 +14,7 @@ import (
 type hops struct {
 	mu    sync.Mutex
 	conns map[*hopConn]struct{}
+	late  int // bytes that were delivered late
 }
 
 // from is how a node dials.
@@ -37,6 +38,13 @@ func (h *hops) stall(node int, late time.Duration) {
 			time.AfterFunc(late, c.release)
 		}
 	}
+}
+
+// delivered is how many bytes were delivered late.
+func (h *hops) delivered() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.late
 }
 
 // release ends all stalls.
@@ -103,6 +111,7 @@ func (c *hopConn) flush() {
 		c.hops.mu.Lock()
 		b := c.late
 		c.late = nil
+		c.hops.late += len(b)
 		if len(b) == 0 {
 			c.flushing = false
 			closed := c.closed

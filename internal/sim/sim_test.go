@@ -89,8 +89,8 @@ func TestSimulation(t *testing.T) {
 		if c.held == 0 {
 			t.Error("no heartbeat was held")
 		}
-		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, of which %d were held, %d tasks granted, %d commits acknowledged",
-			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.held, c.grants, c.commits)
+		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, of which %d were held, %d tasks granted, %d commits acknowledged, %d bytes late on inner hops",
+			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.held, c.grants, c.commits, s.cluster.hops.delivered())
 	})
 	t.Logf("%v of real time", time.Since(began).Round(time.Millisecond))
 }
@@ -221,6 +221,9 @@ func (s *simulation) round(n int) bool {
 		s.cluster.up.setSlow(true)
 		churns, what = 4, "slow upstream, "
 		time.Sleep(s.between(200*time.Millisecond, time.Second))
+	}
+	if s.rand.IntN(4) == 0 {
+		what += s.delayHops() + ", "
 	}
 	what += s.partition(shard)
 	if s.rand.IntN(3) == 0 {
