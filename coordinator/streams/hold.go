@@ -12,7 +12,7 @@ type Holding struct {
 	News bool
 	// Expects says that the member has to acknowledge or to revoke tasks first.
 	Expects bool
-	// Keeps says that the member keeps its interval (its last heartbeat was at least half an interval ago), or that this
+	// Keeps says that the member keeps the interval that it was told (its last heartbeat was at least half of it ago), or that this
 	// heartbeat acknowledges what it was told: a client that sends faster is answered at once.
 	Keeps bool
 	// Acknowledged says that the heartbeat answers for what the member was told last.
@@ -64,6 +64,7 @@ type told struct {
 	epoch             int32
 	status            uint8
 	known             bool
+	soon              bool // the heartbeat interval was shorter than the configured one
 }
 
 // waitingStatus is the bit of the statuses that let a client wait, whichever they are.
@@ -85,11 +86,20 @@ func toldBy(r *HeartbeatResponse) told {
 	return t
 }
 
+// interval is the heartbeat interval that the member goes by, in milliseconds.
+func (t *told) interval(s *coordinator.GroupSettings) int32 {
+	if t.soon {
+		return min(t.heartbeat, s.HeartbeatIntervalMs)
+	}
+	return s.HeartbeatIntervalMs
+}
+
 // holding compares the answer with what the member was told last. What a member can wait for without harm is not told
 // while its group is being rebalanced: an answer that asks for no acknowledgement leaves the coordinator without a
 // heartbeat of that member until its interval is over, and so without a way to tell it its next tasks.
 func (h *heartbeat) holding(d *Decision, next *record.CurrentAssignment, acknowledged bool) {
 	r, now := &d.Reply, toldBy(&d.Reply)
+	now.soon = now.heartbeat < h.env.Settings.HeartbeatIntervalMs
 	d.told = now
 	if h.joining() {
 		return
@@ -104,9 +114,11 @@ func (h *heartbeat) holding(d *Decision, next *record.CurrentAssignment, acknowl
 	d.Holding.Expects = pending || next.State != record.MemberStable && !d.Holding.Waits
 	d.Holding.Acknowledged = acknowledged || h.entry != nil && h.entry.unheard && h.req.MemberEpoch == last.epoch
 	d.Holding.Keeps = d.Holding.Acknowledged || h.entry == nil || h.entry.soon != 0 && h.arrived() >= h.entry.soon ||
-		h.arrived()-h.entry.lastBeat >= int64(h.env.Settings.HeartbeatIntervalMs)/2
+		h.arrived()-h.entry.lastBeat >= int64(last.interval(h.env.Settings))/2
+	// That members need not come so soon any more can wait: told now, it would put the member out of reach for an interval.
+	relaxed := last.soon && now.heartbeat > last.heartbeat
 	switch {
-	case r.Active != nil || !last.known || now.heartbeat != last.heartbeat || now.offset != last.offset || now.lag != last.lag:
+	case r.Active != nil || !last.known || now.heartbeat != last.heartbeat && !relaxed || now.offset != last.offset || now.lag != last.lag:
 		d.Holding.News = true
 	case now.status != last.status:
 		released := now.status == last.status&^waitingStatus
