@@ -14,9 +14,9 @@ import (
 
 type sink struct{}
 
-func (sink) Apply(uint64, []byte) error     { return nil }
-func (sink) Snapshot() (io.WriterTo, error) { return recorded(nil), nil }
-func (sink) Restore(r io.Reader) error      { _, err := io.Copy(io.Discard, r); return err }
+func (sink) Apply(uint64, []byte) error          { return nil }
+func (sink) Snapshot() (io.WriterTo, error)      { return recorded(nil), nil }
+func (sink) Restore(_ uint64, r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
 
 // BenchmarkPropose commits 300-byte entries on three nodes in one process over TCP with real files, one entry in
 // flight per group: the floor of a shard. What it measures is fsync.

@@ -50,7 +50,7 @@ func (r *recorder) Apply(_ uint64, entry []byte) error {
 
 func (r *recorder) Snapshot() (io.WriterTo, error) { return recorded(r.all()), nil }
 
-func (r *recorder) Restore(rd io.Reader) error {
+func (r *recorder) Restore(_ uint64, rd io.Reader) error {
 	b, err := io.ReadAll(rd)
 	if err != nil {
 		return err

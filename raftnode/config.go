@@ -22,8 +22,9 @@ type FSM interface {
 	Apply(index uint64, entry []byte) error
 	// Snapshot captures the state in constant time; WriteTo runs beside later calls of Apply.
 	Snapshot() (io.WriterTo, error)
-	// Restore replaces the state by a snapshot's. After an error the state must be as it was before.
-	Restore(r io.Reader) error
+	// Restore replaces the state by a snapshot's, which holds all entries up to index. After an error the state must be as it
+	// was before.
+	Restore(index uint64, r io.Reader) error
 }
 
 // Peer is one node of the static peer list.

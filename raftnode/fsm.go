@@ -81,7 +81,7 @@ func (a *fsmAdapter) Restore(rc io.ReadCloser) error {
 	if index != 0 && index <= a.applied.Load() {
 		return nil
 	}
-	if err := a.fsm.Restore(rc); err != nil {
+	if err := a.fsm.Restore(index, rc); err != nil {
 		return err
 	}
 	a.applied.Store(index)

@@ -89,13 +89,18 @@ func TestSettingsAfterARestore(t *testing.T) {
 	from := configNode(t)
 	from.applyConfig(t, 1, "g", config.GroupConfig{"streams.session.timeout.ms": "50000"})
 	to := configNode(t)
+	to.ctx = t.Context()
 	to.applyConfig(t, 1, "gone", config.GroupConfig{"streams.session.timeout.ms": "51000"})
 	var snapshot bytes.Buffer
 	if err := fsm.WriteSnapshot(&snapshot, from.system.replica.State()); err != nil {
 		t.Fatal(err)
 	}
-	if err := to.system.replica.Restore(&snapshot); err != nil {
+	if err := to.system.replica.Restore(40, &snapshot); err != nil {
 		t.Fatal(err)
+	}
+	told := false
+	if to.groupConfigs.Await(40, func() { told = true }); !told {
+		t.Error("what the snapshot holds is waited for")
 	}
 	if to.groupConfigs.of("g").SessionTimeoutMs != 50000 || to.groupConfigs.of("gone") != &to.config.Streams.Defaults {
 		t.Error("the settings are not those of the snapshot")

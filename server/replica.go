@@ -14,7 +14,7 @@ import (
 // its state at any time.
 type replica struct {
 	state atomic.Pointer[fsm.State]
-	// index is that of the last entry in state; a state that was restored from a snapshot may hold more.
+	// index is up to where state holds the log.
 	index atomic.Uint64
 	// changed is told after each change, on Raft's goroutine; it must not block.
 	changed func()
@@ -77,21 +77,29 @@ func (r *replica) leftOut(records int) {
 func (r *replica) Snapshot() (io.WriterTo, error) { return snapshot{r.State()}, nil }
 
 // Restore implements raftnode.FSM.
-func (r *replica) Restore(from io.Reader) error {
+func (r *replica) Restore(index uint64, from io.Reader) error {
 	state, skipped, err := fsm.ReadSnapshot(from)
 	if err != nil {
 		return err
 	}
 	r.leftOut(skipped)
-	r.store(0, state)
+	r.take(index, state)
+	r.tell(0, state)
 	return nil
 }
 
 func (r *replica) store(index uint64, state fsm.State) {
+	r.take(index, state)
+	r.tell(index, state)
+}
+
+func (r *replica) take(index uint64, state fsm.State) {
 	r.state.Store(&state)
-	if index > 0 {
-		r.index.Store(index)
-	}
+	r.index.Store(max(r.index.Load(), index))
+}
+
+// tell tells who watches; index is 0 for a restored state.
+func (r *replica) tell(index uint64, state fsm.State) {
 	if r.applied != nil {
 		r.applied(index, state)
 	}
