@@ -280,6 +280,9 @@ func (m *Machine) drain() {
 		if taken[t.group]++; taken[t.group] <= share {
 			first = append(first, t)
 		} else {
+	if len(tasks) > 0 { // else they have their turn at the next Flush
+		m.serveHeld(max(2, m.options.MaxBatchDecisions/heldShare))
+	}
 			later = append(later, t)
 		}
 	}

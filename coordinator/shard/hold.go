@@ -38,8 +38,12 @@ func newHolds() holds {
 	return holds{byHolder: map[uint64]*held{}, connections: map[uint64]map[memberKey]struct{}{}}
 }
 
-// heldBudget bounds the held heartbeats that are looked at before other inputs of the shard have their turn.
-const heldBudget = 256
+// heldBudget bounds the held heartbeats that are looked at before other inputs of the shard have their turn. While others
+// queue, an entry of the log has room for a heldShare-th of its decisions for those that are held.
+const (
+	heldBudget = 256
+	heldShare  = 4
+)
 
 // noticed are the reasons for an epoch that any heartbeat may be the first to notice; they say nothing of its member.
 const noticed = streams.CauseTopicChange | streams.CauseValidation | streams.CauseConfigChange
@@ -224,8 +228,9 @@ func lookAgainAt(h *held) func(*Machine, *fsm.Group, *streams.Soft) (streams.Dec
 	}
 }
 
-// serveHeld decides again what is due, as much as others can wait for. No entry is in flight.
-func (m *Machine) serveHeld() {
+// serveHeld decides again what is due, as much as others can wait for. No entry is in flight. What must be answered and
+// what may have news take turns, so that neither waits for the end of the other.
+func (m *Machine) serveHeld(budget int) {
 	k := &m.kept
 	if len(k.over)+len(k.due)+len(k.stale) == 0 || m.now < k.pausedUntil {
 		return
@@ -234,9 +239,9 @@ func (m *Machine) serveHeld() {
 		m.prove()
 		return
 	}
-	for n := 0; n < heldBudget && m.mayWrite(); n++ {
+	for n := 0; n < budget && m.mayWrite(); n++ {
 		switch {
-		case len(k.over) > 0:
+		case len(k.over) > 0 && (n%2 == 0 || len(k.due)+len(k.stale) == 0):
 			h := k.over[0]
 			if h.call != nil && !m.decideHeld(h) {
 				return
@@ -268,6 +273,9 @@ func (m *Machine) serveHeld() {
 func (m *Machine) mayWrite() bool {
 	return m.inflight == nil && m.retryAt == 0 && len(m.queue) == 0 && !m.paused
 }
+
+// Held is the number of heartbeats whose answers are held back.
+func (m *Machine) Held() int { return len(m.kept.byHolder) }
 
 // heldWaits says that held heartbeats are to be looked at as soon as others had their turn.
 func (m *Machine) heldWaits() bool {

@@ -178,7 +178,7 @@ func (m *Machine) Verified(now, startedAt int64, ok bool) {
 // Flush proposes what the inputs since the last Flush decided, unless an entry is in flight.
 func (m *Machine) Flush() {
 	if m.leading && m.mayWrite() {
-		m.serveHeld()
+		m.serveHeld(heldBudget)
 	}
 	if m.inflight == nil && m.open != nil && m.retryAt == 0 {
 		m.propose()
