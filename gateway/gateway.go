@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -147,7 +149,7 @@ func New(cfg Config) *Gateway {
 		made: time.Now(), ports: map[int32]*port{}, conns: map[*conn]struct{}{}, hopsIn: map[net.Conn]uint64{},
 	}
 	g.log.logger = cfg.Logger
-	g.metrics.init(cfg.Registerer)
+	g.metrics.init(g, cfg.Registerer)
 	g.versions.init(g)
 	g.where.init()
 	g.foreign.init(g)
@@ -347,17 +349,18 @@ func (g *Gateway) sweep() {
 		case <-g.ctx.Done():
 			return
 		case now := <-tick.C:
-			g.mu.Lock()
-			conns := make([]*conn, 0, len(g.conns))
-			for c := range g.conns {
-				conns = append(conns, c)
-			}
-			g.mu.Unlock()
-			for _, c := range conns {
+			for _, c := range g.connections() {
 				c.sweep(now)
 			}
 		}
 	}
+}
+
+// connections are the client connections now.
+func (g *Gateway) connections() []*conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Collect(maps.Keys(g.conns))
 }
 
 func (c *conn) sweep(now time.Time) {

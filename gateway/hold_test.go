@@ -61,6 +61,25 @@ func TestAnotherRequestLetsTheHeldHeartbeatGo(t *testing.T) {
 	}
 }
 
+func TestConnectionsThatWaitAreCounted(t *testing.T) {
+	for _, node := range []int{0, 1} {
+		w, c, state := holdingWorld(t, node)
+		g := w.nodes[node].g
+		dialPort(t, w.nodes[node].addr()) // connected, and waits for nothing
+		eventually(t, "what is answered is not waited for", func() bool { return g.waiting() == 0 })
+		b, corr := sendHeld(t, c, state)
+		if n := g.waiting(); n != 1 {
+			t.Errorf("node %d: %d connections wait", node, n)
+		}
+		c.send(c.encode(beat("g", "m", 1)))
+		if _, err := c.receive(b, corr); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.nc.Close()
+		eventually(t, "nobody waits over a connection that has ended", func() bool { return g.waiting() == 0 })
+	}
+}
+
 func TestTheNextHeartbeatLetsTheHeldOneGo(t *testing.T) {
 	for _, node := range []int{0, 1} {
 		w, c, state := holdingWorld(t, node)

@@ -28,16 +28,6 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func (g *Gateway) connections() []*conn {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []*conn
-	for c := range g.conns {
-		all = append(all, c)
-	}
-	return all
-}
-
 func TestAClaimedLengthAllocatesNothing(t *testing.T) {
 	g := echoGateway(t, false, nil)
 	before := heap()

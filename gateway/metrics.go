@@ -21,7 +21,7 @@ type metrics struct {
 	answers     answers
 }
 
-func (m *metrics) init(r prometheus.Registerer) {
+func (m *metrics) init(g *Gateway, r prometheus.Registerer) {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "coordd", Subsystem: "gateway", Name: name, Help: help})
 	}
@@ -32,10 +32,26 @@ func (m *metrics) init(r prometheus.Registerer) {
 	m.upstreams = gauge("upstream_connections", "Connections to upstream brokers that are open on behalf of clients.")
 	m.hops = counter("hops_total", "Group requests sent on to the node that leads their shard.")
 	m.parked = counter("parked_total", "Group requests that had to wait for a leader of their shard.")
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "coordd", Subsystem: "gateway", Name: "waiting_connections",
+		Help: "Client connections that wait for an answer, most of them for that to a held heartbeat.",
+	}, func() float64 { return float64(g.waiting()) })
 	m.refused = counter("refused_total", "Connections closed for a malformed or unsupported request.")
 	if r != nil {
-		r.MustRegister(m.connections, m.upstreams, m.hops, m.parked, m.refused, &m.answers)
+		r.MustRegister(m.connections, waiting, m.upstreams, m.hops, m.parked, m.refused, &m.answers)
 	}
+}
+
+// waiting is the number of client connections with a request that is not answered.
+func (g *Gateway) waiting() (n int) {
+	for _, c := range g.connections() {
+		c.mu.Lock()
+		if c.inflight > 0 {
+			n++
+		}
+		c.mu.Unlock()
+	}
+	return n
 }
 
 // latencyBounds are the upper bounds of the buckets for the time of an answer.

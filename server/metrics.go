@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -108,11 +109,13 @@ var (
 		"Members of the groups of a shard, told by its leader.", []string{"shard"}, nil)
 	descShardQueue = prometheus.NewDesc("coordd_shard_queue_length",
 		"Requests and other inputs that wait for their turn in a shard, told by its leader.", []string{"shard"}, nil)
+	descShardHeld = prometheus.NewDesc("coordd_shard_held_heartbeats",
+		"Heartbeats whose answers the leader of a shard holds back now.", []string{"shard"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (g *groupMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descShardGroups, descShardMembers, descShardQueue} {
+	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descShardGroups, descShardMembers, descShardQueue, descShardHeld} {
 		ch <- d
 	}
 }
@@ -139,6 +142,7 @@ func (g *groupMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descShardGroups, total, shard)
 		gauge(descShardMembers, c.members, shard)
 		gauge(descShardQueue, r.queueLength(), shard)
+		gauge(descShardHeld, int(r.held.Load()), shard)
 	}
 	gauge(descGroups, groups, "streams")
 	for _, state := range allStates {
@@ -191,7 +195,13 @@ func (r *runner) stepped(began time.Duration, pending int) {
 // flush ends a run of steps.
 func (r *runner) flush() {
 	r.machine.Flush()
-	if waiting := int64(r.machine.Waiting()); waiting != r.queued.Load() {
-		r.queued.Store(waiting)
+	note(&r.queued, r.machine.Waiting())
+	note(&r.held, r.machine.Held())
+}
+
+// note writes only what is new, so that a gauge costs a run of steps nothing where nothing changed.
+func note(gauge *atomic.Int64, now int) {
+	if n := int64(now); n != gauge.Load() {
+		gauge.Store(n)
 	}
 }

@@ -84,6 +84,19 @@ coordd_shard_members{shard="2"} 0
 	expect(1, 2, 3)
 }
 
+func TestHeldHeartbeatsAreCountedByTheLeader(t *testing.T) {
+	n := metricsNode(t, 2, 1)
+	n.shards[0].held.Store(4)
+	n.shards[1].held.Store(3)
+	if err := testutil.GatherAndCompare(n.parts.Registry, strings.NewReader(`
+# HELP coordd_shard_held_heartbeats Heartbeats whose answers the leader of a shard holds back now.
+# TYPE coordd_shard_held_heartbeats gauge
+coordd_shard_held_heartbeats{shard="1"} 3
+`), "coordd_shard_held_heartbeats"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOffsetsAreCountedByPartition(t *testing.T) {
 	n := metricsNode(t, 1)
 	topics := []offsets.CommitTopicResult{

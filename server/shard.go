@@ -81,6 +81,7 @@ type runner struct {
 	timer   *time.Timer
 	term    atomic.Uint64 // of the last election that this node won
 	queued  atomic.Int64  // what waited in the machine after its last run
+	held    atomic.Int64  // heartbeats that were held then
 	serving atomic.Uint64 // term in which the machine leads, or led last
 	handed  atomic.Pointer[handover]
 

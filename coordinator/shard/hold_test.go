@@ -13,10 +13,13 @@ func TestHeldUntilItsTimeIsOver(t *testing.T) {
 	r := hanging(t)
 	_, calls, answers := r.stable("g", "a")
 	r.pass(4800)
-	if answers[0].done {
-		t.Fatal("answered before 4,900 ms")
+	if answers[0].done || r.Held() != 1 {
+		t.Fatalf("answered before 4,900 ms, or not counted: %v, %d", answers[0].done, r.Held())
 	}
 	r.pass(100)
+	if r.Held() != 0 {
+		t.Errorf("%d are held", r.Held())
+	}
 	if !answers[0].done || calls[0].Heartbeat.Err != nil || calls[0].Heartbeat.Active != nil {
 		t.Fatalf("done %v, %+v", answers[0].done, calls[0].Heartbeat)
 	}
