@@ -51,7 +51,7 @@ const (
 type input struct {
 	kind   inputKind
 	ok     bool
-	id     uint64 // proposal, store operation, or term
+	id     uint64 // proposal, store operation, term, or the term that asked for what is answered
 	at     int64
 	call   *shard.Call
 	holder *shard.Holder
@@ -116,8 +116,8 @@ func (r *runner) step(in input) {
 	case inputCall:
 		r.machine.Submit(now, in.call)
 	case inputElected:
-		r.machine.Elected(now, in.id, in.state)
 		r.serving.Store(in.id)
+		r.machine.Elected(now, in.id, in.state)
 	case inputLost:
 		r.machine.Lost(now)
 	case inputCommitted:
@@ -131,9 +131,13 @@ func (r *runner) step(in input) {
 	case inputForeign:
 		r.machine.ForeignChecked(now, in.group, in.any.(coordinator.ForeignGroup), in.err)
 	case inputClaimed:
-		r.machine.Claimed(now, in.group, in.err)
+		if in.id == r.serving.Load() { // else another leader may have claimed the group meanwhile, and this one has asked again
+			r.machine.Claimed(now, in.group, in.err)
+		}
 	case inputReleased:
-		r.machine.Released(now, in.group, in.err)
+		if in.id == r.serving.Load() {
+			r.machine.Released(now, in.group, in.err)
+		}
 	case inputStoreDone:
 		r.machine.StoreDone(now, in.id, in.any)
 	case inputComputed:
@@ -318,12 +322,14 @@ func (r *runner) Foreign(group string) {
 
 // Claim implements shard.Host.
 func (r *runner) Claim(group string) {
-	r.node.store.Claim(group, func(err error) { r.post(input{kind: inputClaimed, group: group, err: err}) })
+	term := r.serving.Load()
+	r.node.store.Claim(group, func(err error) { r.post(input{kind: inputClaimed, id: term, group: group, err: err}) })
 }
 
 // Release implements shard.Host.
 func (r *runner) Release(group string) {
-	r.node.store.Release(group, func(err error) { r.post(input{kind: inputReleased, group: group, err: err}) })
+	term := r.serving.Load()
+	r.node.store.Release(group, func(err error) { r.post(input{kind: inputReleased, id: term, group: group, err: err}) })
 }
 
 // Forget implements shard.Host.

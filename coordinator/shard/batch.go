@@ -26,6 +26,7 @@ type batch struct {
 	causes  []Event
 	tasks   []task // what was decided, to decide it again after a refused proposal
 	removed []removed
+	due     []due
 	// partial says that an entry of the batch is in the log already.
 	partial bool
 	// proposedAt is when the entry was handed to Raft; its commit proves leadership at that time.
@@ -42,6 +43,13 @@ type groupEffects struct {
 type removed struct {
 	group, member string
 	soft          *streams.SoftMember
+}
+
+// due is what a group waited for before the batch touched it, to wait for it again after a refused proposal: the timer that
+// asked for a target has fired, and nobody else may ask.
+type due struct {
+	group string
+	streams.Due
 }
 
 func (b *batch) touches(group string) bool {
@@ -115,7 +123,7 @@ func (m *Machine) crowded() bool {
 
 // append evolves the working copy by the records and puts them into the open batch. When it fails nothing has changed.
 func (m *Machine) append(id string, records []record.Record, size int) error {
-	working, err := m.working.EvolveAll(records)
+	working, err := m.evolve(m.working, records)
 	if err != nil {
 		return err
 	}
@@ -123,6 +131,9 @@ func (m *Machine) append(id string, records []record.Record, size int) error {
 	if _, touched := b.groups[id]; !touched {
 		b.groups[id] = stateOf(m.working.Group(id))
 		b.order = append(b.order, id)
+		if soft := m.softOf(id); soft != nil {
+			b.due = append(b.due, due{id, soft.Due()})
+		}
 	}
 	m.working = working
 	b.add(records)
@@ -269,6 +280,9 @@ func (m *Machine) drain() {
 	tasks := m.queue
 	m.queue = nil
 	clear(m.queued)
+	if len(tasks) > 0 { // else they have their turn at the next Flush
+		m.serveHeld(max(2, m.options.MaxBatchDecisions/heldShare))
+	}
 	share := max(1, m.options.MaxBatchDecisions/2)
 	if len(tasks) <= share {
 		m.decideAll(tasks, nil)
@@ -280,9 +294,6 @@ func (m *Machine) drain() {
 		if taken[t.group]++; taken[t.group] <= share {
 			first = append(first, t)
 		} else {
-	if len(tasks) > 0 { // else they have their turn at the next Flush
-		m.serveHeld(max(2, m.options.MaxBatchDecisions/heldShare))
-	}
 			later = append(later, t)
 		}
 	}
@@ -347,21 +358,37 @@ func (m *Machine) ProposalFailed(now int64, id uint64, notStarted bool) {
 		m.resign()
 		return
 	}
-	tasks := b.tasks
+	tasks, refused := b.tasks, []*batch{b}
 	if m.open != nil {
-		tasks = append(tasks, m.open.tasks...)
+		tasks, refused = append(tasks, m.open.tasks...), append(refused, m.open)
 	}
 	tasks = append(tasks, m.queue...)
 	m.inflight, m.open, m.queue = nil, nil, nil
 	clear(m.queued)
 	m.working = m.committed
-	for _, gone := range slices.Backward(b.removed) {
-		m.groups[gone.group].soft.Members[gone.member] = gone.soft
+	for _, b := range slices.Backward(refused) {
+		m.undo(b)
 	}
 	for _, t := range tasks {
 		m.enqueue(t)
 	}
 	m.retryAt = m.now + retryProposalMs
+}
+
+// undo brings back what the leader kept of groups before the decisions of a batch, as far as nobody else would.
+func (m *Machine) undo(b *batch) {
+	for _, gone := range slices.Backward(b.removed) {
+		if soft := m.softOf(gone.group); soft != nil {
+			soft.Members[gone.member] = gone.soft
+			m.armMember(gone.group, gone.member, gone.soft)
+		}
+	}
+	for i := range b.due {
+		if soft := m.softOf(b.due[i].group); soft != nil {
+			soft.Restore(b.due[i].Due)
+			m.timers.arm(timerKey{kind: timerGroup, group: b.due[i].group}, soft.NextDeadline())
+		}
+	}
 }
 
 // retryProposalMs is the wait before a proposal that Raft refused is tried again.

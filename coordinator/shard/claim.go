@@ -90,6 +90,11 @@ func claimRecord(id string, value record.Value) task {
 			return streams.Decision{Records: []record.Record{{Key: record.Key{Type: record.TypeOffsetsClaim, Group: id}, Value: value}}}, true
 		},
 		after: func(m *Machine) { m.claimSettled(id) },
+		failed: func(m *Machine) {
+			if e := m.groups[id]; e != nil {
+				m.retryClaim(id, e)
+			}
+		},
 	}
 }
 
@@ -151,8 +156,10 @@ func (m *Machine) retryClaim(id string, e *group) {
 	}
 }
 
-// emptied lets the membership upstream go when the last member is gone.
+// emptied lets the membership upstream go when the last member is gone. Nobody needs the group's missing topics any more:
+// who deletes them must not get them back.
 func (m *Machine) emptied(id string) {
+	m.host.CreateTopics(id, nil)
 	if g := m.committed.Group(id); g != nil && g.OffsetsClaimed {
 		m.resumeClaim(id)
 	}

@@ -55,6 +55,11 @@ func (m *Machine) takeTarget(id string, op uint64, target *streams.ComputedTarge
 				m.endCompute(id, e)
 			}
 		},
+		failed: func(m *Machine) {
+			if e := m.groups[id]; e != nil && e.computing == op {
+				m.endCompute(id, e)
+			}
+		},
 	}
 }
 

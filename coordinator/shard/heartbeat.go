@@ -174,6 +174,9 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 			m.compute(id, e.Job)
 		case streams.AssignorFailed:
 			m.host.Observe(Event{Group: id, Failed: e.Err})
+			if g := m.groups[id]; g != nil {
+				m.lookAll(g) // who waits for it is told
+			}
 		}
 	}
 }

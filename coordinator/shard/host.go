@@ -38,7 +38,8 @@ type Host interface {
 	Compute(op uint64, job *streams.TargetJob)
 	// CreationError says why a topic could not be created lately; "" when there is nothing to say.
 	CreationError(topic string) string
-	// CreateTopics asks for internal topics of a group to be created upstream.
+	// CreateTopics asks for internal topics of a group to be created upstream; what was asked for before and is not among
+	// them is not wanted any more.
 	CreateTopics(group string, topics []topology.InternalTopic)
 
 	// Foreign asks which group the upstream has under that id: [Machine.ForeignChecked].

@@ -82,6 +82,10 @@ func (m *Machine) resign() {
 			unknown = append(unknown, m.unhold(h))
 		}
 		m.host.Forget(id) // whatever the claim: the store may be about to make a lost one anew
+		m.host.CreateTopics(id, nil)
+	}
+	for _, op := range m.store {
+		op.term = 0 // what it was counted for is gone, also when this node leads on in the same term
 	}
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
@@ -104,6 +108,7 @@ func (m *Machine) dropGroup(id string) {
 		return
 	}
 	delete(m.groups, id)
+	m.host.CreateTopics(id, nil)
 	for _, h := range g.held {
 		g.waiting = append(g.waiting, m.unhold(h))
 	}

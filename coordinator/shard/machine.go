@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -46,6 +47,8 @@ type Machine struct {
 	now     int64
 	// creationError is host.CreationError, bound once.
 	creationError func(topic string) string
+	// evolve is [fsm.State.EvolveAll]; tests let it refuse.
+	evolve func(s fsm.State, records []record.Record) (fsm.State, error)
 
 	leading  bool
 	term     uint64
@@ -91,8 +94,9 @@ type task struct {
 	call *Call
 	// internal decides where the call's own decision is not meant; false says that there is nothing left to decide.
 	internal func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool)
-	// after runs when the decision's records are committed.
-	after func(m *Machine)
+	// after runs when the decision's records are committed, failed when they can never be: the state refuses them. Neither
+	// runs where the decision wrote nothing, or when the leadership ends, which ends all that the leader keeps of groups.
+	after, failed func(m *Machine)
 	// wrote says that records of the decision are in the batch that lists the task.
 	wrote bool
 }
@@ -100,7 +104,7 @@ type task struct {
 // New makes a machine that follows until it is Elected.
 func New(host Host, options Options) *Machine {
 	return &Machine{
-		host: host, options: options, creationError: host.CreationError,
+		host: host, options: options, creationError: host.CreationError, evolve: fsm.State.EvolveAll,
 		groups: map[string]*group{}, queued: map[string]int{},
 		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{},
 		timers: newTimers(), kept: newHolds(),

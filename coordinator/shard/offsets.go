@@ -216,48 +216,63 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 	if !m.storeReady(g, c) {
 		return
 	}
-	m.groupOf(g.ID).deleting++
-	m.host.DropOffsets(m.startStore(&storeOp{call: c, after: func(m *Machine, err error) {
-		if err != nil {
-			m.refuse(c, notAvailable)
-			m.deletionOver(g.ID)
-			return
-		}
-		decided := false
-		m.submitInternal(task{
-			group: g.ID, call: c,
-			internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
-				if err := emptyGroup(g, r.GroupID); err != nil {
-					m.reply(c, &DeleteGroupResponse{Err: err})
-					if !decided {
-						m.deletionOver(r.GroupID)
-					}
-					return streams.Decision{}, false
-				}
-				if e := m.groups[g.ID]; e != nil && !decided { // the joins that wait go on when the group is gone
-					e.deleting--
-				}
-				decided = true
-				return streams.Decision{Records: deletionRecords(g)}, true
-			},
-			after: func(m *Machine) {
-				m.reply(c, &DeleteGroupResponse{})
-				// A join that was decided right after the deletion has made the group anew: nobody else lets these go.
-				if e := m.groups[r.GroupID]; e != nil && e.deleting == 0 {
-					m.unblock(e)
-				}
-			},
-		})
-	}}), g.ID)
+	d := &deletion{call: c, group: m.groupOf(g.ID)}
+	d.group.deleting++
+	m.host.DropOffsets(m.startStore(&storeOp{call: c, after: d.dropped}), g.ID)
 }
 
-// deletionOver ends a deletion that did not happen, and lets go the joins that waited for it.
-func (m *Machine) deletionOver(id string) {
-	e := m.groups[id]
-	if e == nil || e.deleting == 0 {
+// deletion is a DeleteGroup under way. Until it is decided no member may join.
+type deletion struct {
+	call    *Call
+	group   *group
+	decided bool // group.deleting does not count it any more
+}
+
+// dropped goes on when the offsets are gone, or could not be deleted.
+func (d *deletion) dropped(m *Machine, err error) {
+	if err != nil {
+		m.refuse(d.call, notAvailable)
+		d.over(m)
 		return
 	}
-	if e.deleting--; e.deleting == 0 {
+	m.submitInternal(task{group: d.group.id, call: d.call, internal: d.decide, after: d.committed, failed: d.over})
+}
+
+func (d *deletion) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+	if m.groups[d.group.id] != d.group {
+		g = nil // another deletion was quicker, and what has the id now is another group
+	}
+	if err := emptyGroup(g, d.group.id); err != nil {
+		d.call.Response, d.call.Err = &DeleteGroupResponse{Err: err}, nil
+		if m.open.touches(d.group.id) { // what it saw is not committed
+			m.open.park(d.call, nil, d.group.id)
+		} else {
+			d.call.Done.CallDone(d.call)
+		}
+		d.over(m)
+		return streams.Decision{}, false
+	}
+	d.count()
+	return streams.Decision{Records: deletionRecords(g)}, true
+}
+
+func (d *deletion) committed(m *Machine) {
+	m.reply(d.call, &DeleteGroupResponse{})
+	d.over(m) // a join that was decided right after the deletion has made the group anew: nobody else lets these go
+}
+
+// count takes the deletion out of those that joins wait for: a join that is decided from now on makes the group anew.
+func (d *deletion) count() {
+	if !d.decided {
+		d.decided = true
+		d.group.deleting--
+	}
+}
+
+// over lets the joins go that waited, unless the group went, which does.
+func (d *deletion) over(m *Machine) {
+	d.count()
+	if e := d.group; m.groups[e.id] == e && e.deleting == 0 {
 		m.unblock(e)
 	}
 }

@@ -22,6 +22,13 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 			w.settings.AssignorOffload, w.options.OffloadFrom, w.options.TargetChunk = true, 8, 1
 			w.options.MaxBatchDecisions = 3
 		}
+		w.evolve = func(s fsm.State, records []record.Record) (fsm.State, error) {
+			if w.refuses && w.random.IntN(10) == 0 {
+				return s, errNoRoom
+			}
+			return s.EvolveAll(records)
+		}
+		w.refuses = seed%3 == 0
 		for range 300 {
 			w.step()
 			if w.leading {
@@ -60,12 +67,14 @@ type anyOrder struct {
 	log     fsm.State // what a next leader finds
 	calls   []*Call
 	answers []*answer
+	refuses bool             // some decisions cannot be stored
 	digest  uint64           // of the state that was checked last
 	epochs  map[string]int32 // the highest that was committed of each group
 	deleted map[string]bool  // groups whose deletion was proposed
 	lines   map[string]*line // connections by group and member
 	// connections are all that there were.
 	connections []*line
+	handover    []byte // of the last pause
 	// what the host was asked for and has not answered
 	askedForeign, askedClaims, askedReleases, askedOps, askedDrops, askedJobs int
 }
@@ -79,7 +88,7 @@ func (w *anyOrder) step() {
 		epoch = g.Member(member).Current.MemberEpoch
 	}
 	w.proofAt = w.now
-	switch w.random.IntN(20) {
+	switch w.random.IntN(22) {
 	case 0, 1:
 		h := join(group, member)
 		if w.random.IntN(2) == 0 {
@@ -119,15 +128,16 @@ func (w *anyOrder) step() {
 					w.log = w.working // an unknown outcome may be that it was taken
 				}
 				w.ProposalFailed(w.now, w.inflight.id, w.random.IntN(4) > 0)
+				if !w.leading && w.random.IntN(2) == 0 { // every replica refused the entry: it leads on in the same term
+					w.Elected(w.now, w.term, w.log)
+				}
 			} else {
 				w.Committed(w.now, w.inflight.id)
 			}
 		}
 	case 13:
 		if w.random.IntN(10) == 0 || !w.leading {
-			w.Lost(w.now)
-			w.term++
-			w.Elected(w.now, w.term, w.log)
+			w.lead()
 		}
 	case 14:
 		w.change()
@@ -137,9 +147,35 @@ func (w *anyOrder) step() {
 		w.submit(&DescribeRequest{GroupID: group})
 	case 17:
 		w.hangUp(group + member)
+	case 18:
+		if w.paused && w.random.IntN(3) == 0 {
+			w.lead() // leadership went where it should, and came back
+		} else if w.paused {
+			w.Resume(w.now)
+		}
+	case 19:
+		if w.random.IntN(4) == 0 {
+			w.Pause(w.now)
+			for w.Flush(); w.inflight != nil; w.Flush() {
+				w.Committed(w.now, w.inflight.id)
+			}
+			w.handover = w.HandOver(w.now)
+		}
 	default:
 		w.world(w.random.IntN(4) > 0)
 	}
+}
+
+// lead begins another leadership, which takes over from the last one where that has handed over.
+func (w *anyOrder) lead() {
+	if w.paused {
+		if err := w.Inherit(w.now, w.handover); err != nil {
+			w.t.Error(err)
+		}
+	}
+	w.Lost(w.now)
+	w.term++
+	w.Elected(w.now, w.term, w.log)
 }
 
 // change changes what decisions look at beside the group.
@@ -292,6 +328,10 @@ func (w *anyOrder) world(well bool) (any bool) {
 	if !well {
 		err = errors.New("away")
 	}
+	if w.proving {
+		w.Verified(w.now, w.now, well)
+		any = true
+	}
 	if n := w.askedForeign; n < len(w.foreign) {
 		w.askedForeign++
 		foreign := noForeign
@@ -360,6 +400,14 @@ func (w *anyOrder) checkCommits(t *testing.T, seed uint64) {
 
 // comeToRest lets the world answer well until nothing is left to do but to wait for members.
 func (w *anyOrder) comeToRest() {
+	if refuses := w.refuses; refuses {
+		w.refuses = false
+		defer func() { w.refuses = refuses }()
+	}
+	if !w.leading {
+		w.lead()
+	}
+	w.Resume(w.now)
 	for range 80 { // less than a hold
 		w.settleAll()
 		w.now += 50
@@ -391,13 +439,10 @@ func (w *anyOrder) finish(t *testing.T, seed uint64) {
 	if len(w.queue) > 0 || w.open != nil || w.inflight != nil || len(w.store) > 0 {
 		t.Errorf("seed %d: not at rest: %d queued, open %v, in flight %v, %d at the store", seed, len(w.queue), w.open != nil, w.inflight != nil, len(w.store))
 	}
-	if !w.leading {
-		return
+	for _, what := range w.stuck() {
+		t.Errorf("seed %d: %s", seed, what)
 	}
 	for g := range w.committed.Groups() {
-		if w.groups[g.ID].computing != 0 {
-			t.Errorf("seed %d: the target of %s is never done", seed, g.ID)
-		}
 		for m := range g.Members() {
 			if sm := w.groups[g.ID].soft.Members[m.ID]; sm == nil || sm.SessionDeadline == 0 {
 				t.Errorf("seed %d: member %s of %s has no deadline", seed, m.ID, g.ID)
@@ -405,11 +450,47 @@ func (w *anyOrder) finish(t *testing.T, seed uint64) {
 				t.Errorf("seed %d: member %s of %s has no timer", seed, m.ID, g.ID)
 			}
 		}
-		if e := w.groups[g.ID]; e.claim != claimNone && e.claim != claimHeld {
-			t.Errorf("seed %d: claim of %s stays at %d", seed, g.ID, e.claim)
-		}
 		if g.NumMembers() == 0 && g.OffsetsClaimed {
 			t.Errorf("seed %d: empty group %s is still claimed", seed, g.ID)
 		}
 	}
+}
+
+// stuck names what the machine takes for under way, with the world at rest.
+func (w *anyOrder) stuck() (list []string) {
+	say := func(is bool, format string, args ...any) {
+		if is {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	m := w.Machine
+	k := &m.kept
+	say(m.proving || len(m.unproven) > 0, "a proof of leadership is waited for by %d calls", len(m.unproven))
+	say(len(m.foreign) > 0, "the upstream's word on %d groups is waited for", len(m.foreign))
+	say(m.retryAt != 0 || len(m.queued) > 0, "a proposal is to be tried again at %d, %d groups queue", m.retryAt, len(m.queued))
+	say(m.paused || len(m.pausedCalls) > 0, "a transfer is waited for by %d calls", len(m.pausedCalls))
+	say(len(k.over)+len(k.due)+len(k.stale) > 0, "%d, %d and %d held are to be looked at", len(k.over), len(k.due), len(k.stale))
+	armed := func(kind timerKind, group string) bool {
+		_, ok := m.timers.scheduled[timerKey{kind: kind, group: group}]
+		return ok
+	}
+	say(!armed(timerRetention, ""), "the retention is not looked at any more")
+	for id, e := range m.groups {
+		say(e.computing != 0, "the target of %s is being computed", id)
+		say(e.stale, "%s is to be looked at", id)
+		say(e.deleting != 0 || len(e.commits) > 0, "%d deletions and %d commits of %s", e.deleting, len(e.commits), id)
+		say(len(e.waiting)+len(e.blocked) > 0, "%d calls of %s wait for its claim, %d for others", len(e.waiting), id, len(e.blocked))
+		say(e.claim != claimNone && e.claim != claimHeld, "the claim of %s is at %d", id, e.claim)
+		say(e.early && !armed(timerClaim, id), "an early claim of %s is never made", id)
+		say(e.inherited && !armed(timerClaim, id), "the claim of %s is never taken over", id)
+		if e.soft == nil {
+			continue
+		}
+		at := e.soft.NextDeadline()
+		say(at != 0 && !armed(timerGroup, id), "nobody looks at the timers of %s", id)
+		for member, h := range e.held {
+			say(h.listed || h.over || h.cut || h.call == nil, "%s of %s is to be answered", member, id)
+		}
+	}
+	return list
 }

@@ -37,6 +37,7 @@ type rig struct {
 	ops       []uint64
 	events    []Event
 	created   []string
+	unwanted  []string
 	jobs      []job
 }
 
@@ -69,11 +70,17 @@ func (r *rig) Settings(string) *coordinator.GroupSettings { return &r.settings }
 func (r *rig) Topics() (topology.Metadata, uint64) {
 	return r.topics, uint64(len(r.topics)) + r.changes
 }
-func (r *rig) Assignor(string) assignor.Assignor                 { return assignor.Sticky() }
-func (r *rig) RefreshTopics()                                    { r.refreshed++ }
-func (r *rig) TopicsCurrent() bool                               { return !r.oldTopics }
-func (r *rig) CreationError(string) string                       { return "" }
-func (r *rig) CreateTopics(g string, _ []topology.InternalTopic) { r.created = append(r.created, g) }
+func (r *rig) Assignor(string) assignor.Assignor { return assignor.Sticky() }
+func (r *rig) RefreshTopics()                    { r.refreshed++ }
+func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
+func (r *rig) CreationError(string) string       { return "" }
+func (r *rig) CreateTopics(g string, topics []topology.InternalTopic) {
+	if len(topics) > 0 {
+		r.created = append(r.created, g)
+	} else {
+		r.unwanted = append(r.unwanted, g)
+	}
+}
 func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }
 func (r *rig) Claim(group string)                                { r.claims = append(r.claims, group) }
 func (r *rig) Release(group string)                              { r.releases = append(r.releases, group) }

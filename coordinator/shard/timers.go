@@ -156,7 +156,7 @@ func (m *Machine) fire(key timerKey) {
 		if at := g.soft.NextDeadline(); at > m.now {
 			m.timers.arm(key, at)
 		} else if at != 0 {
-			m.submitInternal(task{group: key.group, internal: decideTick(key)})
+			m.submitInternal(task{group: key.group, internal: decideTick(key), failed: again(key)})
 		}
 	case timerMember:
 		m.fireMember(key, g)
@@ -176,8 +176,13 @@ func (m *Machine) fireMember(key timerKey, g *group) {
 	case g.commits[key.member] > 0 || m.withoutTopicsYet():
 		m.timers.arm(key, m.now+m.options.RetryMs)
 	default:
-		m.submitInternal(task{group: key.group, internal: decideExpiry(key)})
+		m.submitInternal(task{group: key.group, internal: decideExpiry(key), failed: again(key)})
 	}
+}
+
+// again looks at a timer a little later.
+func again(key timerKey) func(*Machine) {
+	return func(m *Machine) { m.timers.arm(key, m.now+m.options.RetryMs) }
 }
 
 // withoutTopicsYet says that heartbeats cannot be answered for a reason that is not the members'.
@@ -199,7 +204,6 @@ func (m *Machine) doubtful(d *streams.Decision) bool {
 // decideTick does what the group's own timers are for. Before the topics are known it waits: all of them would count as
 // missing, and every member would lose its tasks.
 func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
-	decided := false
 	return func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
 		if g == nil || soft == nil || m.groups[g.ID].computing != 0 {
 			return streams.Decision{}, false
@@ -208,16 +212,12 @@ func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false
 		}
-		if decided && soft.NextDeadline() == 0 { // the log refused what the timer was for
-			soft.AssignmentDue = m.now
-		}
 		env := m.env(g.ID)
 		d := streams.Tick(g, soft, &env)
 		if m.doubtful(&d) {
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false
 		}
-		decided = true
 		return d, true
 	}
 }

@@ -2,14 +2,16 @@ package shard
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// cannotStore answers a call whose records the state refused. A heartbeat with more in it than a record can hold is
-// told so: tried again it would never be taken.
+// cannotStore ends a task whose records the state refused. A heartbeat with more in it than a record can hold is told
+// so: tried again it would never be taken.
 func (m *Machine) cannotStore(t task, records []record.Record, err error) {
 	if t.call != nil {
 		if r, ok := t.call.Request.(*streams.HeartbeatRequest); ok {
@@ -19,10 +21,24 @@ func (m *Machine) cannotStore(t task, records []record.Record, err error) {
 			}
 		}
 	}
-	m.host.Observe(Event{Group: t.group, Failed: err})
+	m.host.Observe(Event{Group: t.group, Failed: fmt.Errorf("the log cannot hold it: %w", err)})
+	if e := m.groups[t.group]; e != nil && e.soft != nil && slices.ContainsFunc(records, ofTarget) {
+		env := m.env(t.group)
+		rest := streams.TargetRefused(&env)
+		m.applySoft(t.group, e.soft, &rest)
+		m.lookAll(e) // who waits for it is told
+	}
+	if t.failed != nil {
+		t.failed(m)
+	}
 	if t.call != nil {
 		m.refuse(t.call, notAvailable)
 	}
+}
+
+// ofTarget says that a record belongs to a new target assignment: heartbeats are answered without it when it rests.
+func ofTarget(r record.Record) bool {
+	return r.Value != nil && (r.Key.Type == record.TypeTargetMember || r.Key.Type == record.TypeTargetMetadata)
 }
 
 // unstorable says what is wrong with a heartbeat whose own words no record can hold; nil when that is not the trouble.

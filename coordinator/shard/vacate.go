@@ -32,6 +32,7 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 			}
 			return streams.Decision{Records: deletionRecords(g)}, true
 		},
-		after: func(m *Machine) { m.reply(c, &HoldsResponse{}) },
+		// A join of the same entry may have made the group anew.
+		after: func(m *Machine) { m.reply(c, holding(m.committed.Group(r.GroupID))) },
 	})
 }

@@ -123,3 +123,19 @@ func TestAVacateIsToldOfALostLeadership(t *testing.T) {
 		t.Errorf("%v %v", v.done, v.Err)
 	}
 }
+
+// Who joins right after the group made room has made it anew: nobody is told that it is gone.
+func TestAGroupThatIsBackIsNotSaidToBeGone(t *testing.T) {
+	r := emptied(t)
+	v := &answer{}
+	c := &Call{Client: client, Request: &VacateRequest{GroupID: "g"}, Done: v}
+	r.Submit(r.now, c)
+	j := &answer{}
+	r.Submit(r.now, &Call{Client: client, Request: join("g", "b"), Done: j, free: true})
+	r.ForeignChecked(r.now, "g", coordinator.ForeignGroup{}, nil)
+	r.Flush()
+	r.commitAll()
+	if held, ok := c.Response.(*HoldsResponse); !v.done || !j.done || !ok || !held.Held || held.Empty {
+		t.Fatalf("%v %v %+v", v.done, j.done, c.Response)
+	}
+}

@@ -231,6 +231,25 @@ func (s *Soft) Apply(c *SoftChange) {
 	}
 }
 
+// Due is what a group waits for, and what its stored targets are worth.
+type Due struct {
+	initialDelayUntil, assignmentDue, staleSince int64
+	torn                                         bool
+}
+
+// Due is what the group waits for now.
+func (s *Soft) Due() Due { return Due{s.InitialDelayUntil, s.AssignmentDue, s.staleSince, s.Torn} }
+
+// Restore has the group wait again for what it waited for, since the decisions made meanwhile are not in the log. A
+// computation that is due earlier now stays so: it finds out what there is to do.
+func (s *Soft) Restore(d Due) {
+	s.InitialDelayUntil, s.Torn = d.initialDelayUntil, d.torn
+	s.AssignmentDue = earlier(s.AssignmentDue, d.assignmentDue)
+	if s.staleSince == 0 {
+		s.staleSince = d.staleSince
+	}
+}
+
 func timer(old, change int64) int64 {
 	switch {
 	case change > 0:

@@ -108,6 +108,16 @@ func assignorFailed(d *Decision, env *Env, err error) int64 {
 	return d.Soft.failedUntil
 }
 
+// refusedTargetRestMs is how long a target rests that could not be stored: nothing but another group or other topics
+// make it fit, and large ones take long to compute.
+const refusedTargetRestMs = 10_000
+
+// TargetRefused keeps the old target because the new one could not be stored, and has it computed anew later.
+func TargetRefused(env *Env) SoftChange {
+	until := env.Now + refusedTargetRestMs
+	return SoftChange{failedUntil: until, Assignment: until}
+}
+
 // targetInput is what a target assignment is computed from.
 type targetInput struct {
 	group   *fsm.Group // nil: only self

@@ -151,8 +151,8 @@ var mutations = []mutation{
 	{
 		7, "no target is computed before the topics are known",
 		"coordinator/shard/timers.go",
-		"			m.timers.arm(key, m.now+m.options.RetryMs)\n			return streams.Decision{}, false\n		}\n		if decided &&",
-		"		}\n		if decided &&",
+		"			m.timers.arm(key, m.now+m.options.RetryMs)\n			return streams.Decision{}, false\n		}\n		env := m.env(g.ID)\n		d := streams.Tick(",
+		"		}\n		env := m.env(g.ID)\n		d := streams.Tick(",
 		"coordinator/shard", "TestNoTargetIsComputedBeforeTheTopicsAreKnown",
 	},
 	{
