@@ -173,11 +173,17 @@ func (s *simulation) join(g *group) {
 		})
 	}
 	m := &member{
-		sim: s, group: g, process: g.processes[s.rand.IntN(len(g.processes))], id: fmt.Sprintf("m%04d", s.ids),
-		rand:     rand.New(rand.NewPCG(s.rand.Uint64(), 0)),
-		patience: []time.Duration{time.Second, 3 * time.Second, 30 * time.Second}[s.rand.IntN(3)],
-		stop:     make(chan ending, 1), done: make(chan struct{}), endpoints: -1, acked: true,
+		process: g.processes[s.rand.IntN(len(g.processes))],
+		rand:    rand.New(rand.NewPCG(s.rand.Uint64(), 0)),
 	}
+	m.patience = []time.Duration{time.Second, 3 * time.Second, 30 * time.Second}[s.rand.IntN(3)]
+	s.begin(g, m)
+}
+
+// begin lets a member live of which the process and what is its own are known.
+func (s *simulation) begin(g *group, m *member) {
+	m.sim, m.group, m.id = s, g, fmt.Sprintf("m%04d", s.ids)
+	m.stop, m.done, m.endpoints, m.acked = make(chan ending, 1), make(chan struct{}), -1, true
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	g.members = append(g.members, m)
 	s.tasks.Go(m.run)
