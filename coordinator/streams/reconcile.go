@@ -115,7 +115,9 @@ func (r *reconciler) step(epoch int32) *record.CurrentAssignment {
 }
 
 // activeFree, standbyFree and warmupFree report whether the member may be given a role of a task now: active tasks are
-// exclusive in the group, all copies of a task are exclusive within a process (CurrentAssignmentBuilder).
+// exclusive in the group, all copies of a task are exclusive within a process (CurrentAssignmentBuilder). What the member
+// was told to revoke and lets go with this report is nobody's: a target that gives it back needs no further heartbeat, as
+// Kafka does, where the member waits for itself.
 func (r *reconciler) activeFree(t topology.Task) bool {
 	if r.hold {
 		return false
@@ -123,35 +125,36 @@ func (r *reconciler) activeFree(t topology.Task) bool {
 	if r.group == nil {
 		return true
 	}
-	if _, owned := r.group.ActiveOwner(t); owned {
+	own, freed := &r.current.Assigned, &r.current.Revoking
+	if _, owned := r.group.ActiveOwner(t); owned && !freed.Active.Contains(t) {
 		return false
 	}
-	own := &r.current.Assigned
-	return (!r.group.StandbyHeldBy(t, r.process) || own.Standby.Contains(t)) &&
-		(!r.group.WarmupHeldBy(t, r.process) || own.Warmup.Contains(t))
+	return (!r.group.StandbyHeldBy(t, r.process) || own.Standby.Contains(t) || freed.Standby.Contains(t)) &&
+		(!r.group.WarmupHeldBy(t, r.process) || own.Warmup.Contains(t) || freed.Warmup.Contains(t))
 }
 
 func (r *reconciler) standbyFree(t topology.Task) bool {
 	if r.group == nil {
 		return true
 	}
-	own := &r.current.Assigned
-	if p, owned := r.group.ActiveOwner(t); owned && p == r.process && !own.Active.Contains(t) {
+	own, freed := &r.current.Assigned, &r.current.Revoking
+	if p, owned := r.group.ActiveOwner(t); owned && p == r.process && !own.Active.Contains(t) && !freed.Active.Contains(t) {
 		return false
 	}
-	return !r.group.StandbyHeldBy(t, r.process) &&
-		(!r.group.WarmupHeldBy(t, r.process) || own.Warmup.Contains(t))
+	return (!r.group.StandbyHeldBy(t, r.process) || freed.Standby.Contains(t)) &&
+		(!r.group.WarmupHeldBy(t, r.process) || own.Warmup.Contains(t) || freed.Warmup.Contains(t))
 }
 
 func (r *reconciler) warmupFree(t topology.Task) bool {
 	if r.group == nil {
 		return true
 	}
-	if p, owned := r.group.ActiveOwner(t); owned && p == r.process {
+	own, freed := &r.current.Assigned, &r.current.Revoking
+	if p, owned := r.group.ActiveOwner(t); owned && p == r.process && !freed.Active.Contains(t) {
 		return false
 	}
-	return !r.group.WarmupHeldBy(t, r.process) &&
-		(!r.group.StandbyHeldBy(t, r.process) || r.current.Assigned.Standby.Contains(t))
+	return (!r.group.WarmupHeldBy(t, r.process) || freed.Warmup.Contains(t)) &&
+		(!r.group.StandbyHeldBy(t, r.process) || own.Standby.Contains(t) || freed.Standby.Contains(t))
 }
 
 func intersect(a, b topology.Assignment) topology.Assignment {

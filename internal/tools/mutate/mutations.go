@@ -16,7 +16,7 @@ var mutations = []mutation{
 	{
 		1, "a task is given only when no process owns it",
 		"coordinator/streams/reconcile.go",
-		"	if _, owned := r.group.ActiveOwner(t); owned {\n		return false\n	}\n", "",
+		"	if _, owned := r.group.ActiveOwner(t); owned && !freed.Active.Contains(t) {\n		return false\n	}\n", "",
 		"coordinator/streams", "TestScripts/scale_out.txt",
 	},
 	{
@@ -28,7 +28,7 @@ var mutations = []mutation{
 	{
 		1, "a process holds no two replicas of a task",
 		"coordinator/streams/reconcile.go",
-		"	return !r.group.StandbyHeldBy(t, r.process) &&\n		(!r.group.WarmupHeldBy", "	return true &&\n		(!r.group.WarmupHeldBy",
+		"	return (!r.group.StandbyHeldBy(t, r.process) || freed.Standby.Contains(t)) &&\n		(!r.group.WarmupHeldBy", "	return true &&\n		(!r.group.WarmupHeldBy",
 		"coordinator/streams", "TestScripts/role_replica.txt",
 	},
 	{
