@@ -40,6 +40,7 @@ type mux struct {
 	handshake time.Duration
 	dropped   func(cause string)
 	notices   map[byte]func(node int32) // protocols that are the preface alone, with a node's id as the group
+	began     time.Time
 
 	mu        sync.Mutex
 	listeners map[route]*muxListener
@@ -62,7 +63,7 @@ func newMux(ln net.Listener, dial func(context.Context, string) (net.Conn, error
 		dropped = func(string) {}
 	}
 	return &mux{
-		ln: ln, dial: dial, log: newLimitedLog(log, &lines{}), handshake: handshake, dropped: dropped,
+		ln: ln, dial: dial, log: newLimitedLog(log, &lines{}), handshake: handshake, dropped: dropped, began: time.Now(),
 		listeners: map[route]*muxListener{},
 		served:    map[route]bool{},
 		conns:     map[*muxConn]struct{}{},
@@ -180,6 +181,9 @@ func (m *mux) drop(cause string, c net.Conn, kv ...any) {
 	m.dropped(cause)
 	m.log.Warn("raft port dropped a connection: "+cause, append([]any{"remote", c.RemoteAddr()}, kv...)...)
 }
+
+// now is the time since the mux began, in nanoseconds; setting the wall clock does not change it.
+func (m *mux) now() int64 { return int64(time.Since(m.began)) }
 
 // tooMany is the connection of a group to be closed when there are more than the bound. m.mu is held.
 func (m *mux) tooMany(r route) (oldest *muxConn) {

@@ -4,7 +4,6 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // muxConn is a connection that the mux can find again to close it.
@@ -13,13 +12,13 @@ type muxConn struct {
 	mux      *mux
 	route    route
 	outgoing bool
-	lastRead atomic.Int64 // unix nanoseconds
+	lastRead atomic.Int64 // nanoseconds since the mux began
 }
 
 // track registers a connection. m.mu is held.
 func (m *mux) track(c net.Conn, r route, outgoing bool) *muxConn {
 	mc := &muxConn{Conn: c, mux: m, route: r, outgoing: outgoing}
-	mc.lastRead.Store(time.Now().UnixNano())
+	mc.lastRead.Store(m.now())
 	m.conns[mc] = struct{}{}
 	return mc
 }
@@ -27,7 +26,7 @@ func (m *mux) track(c net.Conn, r route, outgoing bool) *muxConn {
 // Read reads from the connection.
 func (c *muxConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.lastRead.Store(time.Now().UnixNano())
+	c.lastRead.Store(c.mux.now())
 	return n, err
 }
 

@@ -16,37 +16,41 @@ type reach struct {
 	log      hclog.Logger
 	after    time.Duration // silence that is worth a line
 	quiet    *atomic.Bool  // this node stops: whom it reaches is of no use any more
-	heard    atomic.Int64  // unix nanoseconds
-	silent   atomic.Bool   // told
-	leaving  atomic.Int64  // until when the node counts as about to stop, unix nanoseconds
-	lastLost atomic.Int64  // unix nanoseconds; when it was told to be silent
+	began    time.Time     // the moments below are nanoseconds since
+	heard    atomic.Int64
+	silent   atomic.Bool  // told
+	leaving  atomic.Int64 // until when the node counts as about to stop
+	lastLost atomic.Int64 // when it was told to be silent
 }
 
 // silences is how many heartbeat timeouts without an answer make a node unreachable for the log.
 const silences = 4
 
 func newReach(n *Node, node int32) *reach {
-	r := &reach{node: node, log: n.cfg.Logger, after: silences * n.cfg.Timing.Heartbeat, quiet: &n.draining}
-	r.heard.Store(time.Now().UnixNano())
-	return r
+	return &reach{
+		node: node, log: n.cfg.Logger, after: silences * n.cfg.Timing.Heartbeat, quiet: &n.draining, began: time.Now(),
+	}
 }
+
+// now is a moment that the wall clock has no part in: a node is not unreachable, or about to stop, because somebody set it.
+func (r *reach) now() int64 { return int64(time.Since(r.began)) }
 
 // answered notes an answer.
 func (r *reach) answered() {
-	r.heard.Store(time.Now().UnixNano())
+	r.heard.Store(r.now())
 	if r.silent.Load() && r.silent.CompareAndSwap(true, false) && !r.quiet.Load() {
-		silent := time.Since(time.Unix(0, r.lastLost.Load())).Round(time.Millisecond)
+		silent := time.Duration(r.now() - r.lastLost.Load()).Round(time.Millisecond)
 		r.log.Info("node answers again", "peer", r.node, "told-unreachable-for", silent)
 	}
 }
 
 // failed notes a request that failed.
 func (r *reach) failed(err error) {
-	now := time.Now()
-	if now.Sub(time.Unix(0, r.heard.Load())) < r.after || r.quiet.Load() || !r.silent.CompareAndSwap(false, true) {
+	now := r.now()
+	if time.Duration(now-r.heard.Load()) < r.after || r.quiet.Load() || !r.silent.CompareAndSwap(false, true) {
 		return
 	}
-	r.lastLost.Store(now.UnixNano())
+	r.lastLost.Store(now)
 	if r.isLeaving() {
 		r.log.Info("node has stopped", "peer", r.node)
 		return
@@ -54,7 +58,7 @@ func (r *reach) failed(err error) {
 	r.log.Warn("node cannot be reached", "peer", r.node, "error", err)
 }
 
-func (r *reach) isLeaving() bool { return time.Now().UnixNano() < r.leaving.Load() }
+func (r *reach) isLeaving() bool { return r.now() < r.leaving.Load() }
 
 // The protocols of the raft port by which a node says whether others may hand it their groups: the preface alone, with the
 // node's id in place of the group.
@@ -86,7 +90,7 @@ func (n *Node) say(kind byte) {
 func (n *Node) leaves(node int32) {
 	if r := n.reach[node]; r != nil {
 		t := &n.cfg.Timing
-		r.leaving.Store(time.Now().Add(2*t.Drain + silences*t.Heartbeat).UnixNano())
+		r.leaving.Store(r.now() + int64(2*t.Drain+silences*t.Heartbeat))
 	}
 }
 

@@ -21,7 +21,7 @@ func configNode(t *testing.T) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{config: cfg, log: hclog.NewNullLogger(), clock: newClock()}
+	n := &Node{config: cfg, log: hclog.NewNullLogger(), clock: newClock(nil)}
 	n.system = newSystem(n)
 	n.groupConfigs = newGroupConfigs(n)
 	n.system.replica = newReplica(n.groupConfigs.update)
@@ -81,6 +81,25 @@ func TestAlterationsSayWhetherTheyWereBegun(t *testing.T) {
 		if got := notWritten(tc.err, tc.after); got.Code != coordinator.NotCoordinator || got.NotStarted != tc.notStarted {
 			t.Errorf("%v, after others %v: %+v", tc.err, tc.after, got)
 		}
+	}
+}
+
+// A group whose last setting is deleted leaves nothing: neither in the log's state nor in the list of groups with settings.
+func TestDeletedSettingsLeaveNothing(t *testing.T) {
+	n := configNode(t)
+	before := n.system.replica.State().Digest()
+	n.applyConfig(t, 1, "g", config.GroupConfig{"streams.num.standby.replicas": "1", "streams.session.timeout.ms": "50000"})
+	n.applyConfig(t, 2, "g", config.GroupConfig{"streams.num.standby.replicas": "1"})
+	if n.system.replica.State().Digest() == before {
+		t.Fatal("the setting that is left is gone, too")
+	}
+	n.applyConfig(t, 3, "g", config.GroupConfig{})
+	state := n.system.replica.State()
+	if state.Digest() != before {
+		t.Error("something is left of the settings")
+	}
+	for id := range state.GroupConfigs() {
+		t.Errorf("settings of %s are listed", id)
 	}
 }
 

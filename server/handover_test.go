@@ -15,7 +15,7 @@ import (
 )
 
 func handoverNode() (*Node, *runner, *[]input) {
-	n := &Node{log: hclog.NewNullLogger(), clock: newClock(), config: &config.Node{}}
+	n := &Node{log: hclog.NewNullLogger(), clock: newClock(nil), config: &config.Node{}}
 	var posted []input
 	r := &runner{node: n}
 	r.owner = owner{step: func(in input) { posted = append(posted, in) }, flush: func() {}}

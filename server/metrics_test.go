@@ -27,7 +27,7 @@ func groupRecords(group string, members int) []record.Record {
 
 func metricsNode(t testing.TB, shards int, leads ...int) *Node {
 	t.Helper()
-	n := &Node{config: &config.Node{NodeID: 1, Shards: shards}, clock: newClock(), parts: Parts{Registry: prometheus.NewRegistry()}}
+	n := &Node{config: &config.Node{NodeID: 1, Shards: shards}, clock: newClock(nil), parts: Parts{Registry: prometheus.NewRegistry()}}
 	n.measure()
 	for i := range shards {
 		n.shards = append(n.shards, newRunner(n, uint32(i)))

@@ -53,6 +53,8 @@ type Parts struct {
 	Dial   func(ctx context.Context, addr string) (net.Conn, error)
 	// Quirks are repairs of what the upstream answers.
 	Quirks gateway.Quirks
+	// WallClock is the time of day, read once when the node starts; nil means the machine's. Nodes may differ in it by hours.
+	WallClock func() time.Time
 	// Timing overrides Raft's timing; zero means the configuration's preset.
 	Timing raftnode.Timing
 	// Shard changes the constants of the shards' machines; nil leaves them.
@@ -95,7 +97,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	if parts.Logger == nil {
 		parts.Logger = hclog.NewNullLogger()
 	}
-	n := &Node{config: cfg, log: parts.Logger, clock: newClock(), parts: parts}
+	n := &Node{config: cfg, log: parts.Logger, clock: newClock(parts.WallClock), parts: parts}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)

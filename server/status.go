@@ -54,7 +54,7 @@ func (n *Node) Local() web.NodeStatus {
 	s := web.NodeStatus{
 		Node: n.config.NodeID, Reachable: true, Version: Version(),
 		ClientAddress: n.clientAddress(), RaftAddress: n.config.RaftAdvertised, Drained: n.raft.Evacuated(),
-		UptimeMs: n.clock.now() - n.clock.start.UnixMilli(),
+		UptimeMs: n.clock.elapsed().Milliseconds(),
 		Upstream: web.UpstreamStatus{Reachable: upstream.Reachable, ClusterID: image.ClusterID,
 			Brokers: len(image.Brokers), Topics: image.NumTopics()},
 	}

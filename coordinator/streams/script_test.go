@@ -27,11 +27,11 @@ import (
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
-//	advance DURATION | failover | describe | state | topics-changed | creation-error TOPIC TEXT
+//	advance DURATION | failover [clock=BY] | describe | state | topics-changed | creation-error TOPIC TEXT
 //	journal                                    show the journal records of what follows
 //
 // A member's fields (process, instance, rack, endpoint, tags, topology, rebalance, host, client, version) are remembered.
-// "hb A owns" reports what A was told last; active=, standby= and warmup= report otherwise. Epochs are those that the
+// The next leader's clock may be another one by a duration. "hb A owns" reports what A was told last; active=, standby= and warmup= report otherwise. Epochs are those that the
 // member was told last unless epoch= is given; a lost response is not remembered.
 func TestScripts(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt") // beside the corpora of fuzz and property tests
@@ -103,6 +103,13 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		})
 		return out + s.stateLine(), err
 	case "failover":
+		if by, ok := args["clock"]; ok {
+			d, err := time.ParseDuration(by)
+			if err != nil {
+				return "", err
+			}
+			s.now += d.Milliseconds()
+		}
 		s.failover()
 		return fmt.Sprintf("endpoint-epoch=%d delay-until=%d assignment-due=%d\n",
 			s.soft.EndpointEpoch, s.soft.InitialDelayUntil, s.soft.AssignmentDue), nil

@@ -37,7 +37,8 @@ type cluster struct {
 	net      *vnet.Network
 	up       *upstream
 	observer *observer
-	set      []string // settings beside the usual ones
+	set      []string   // settings beside the usual ones
+	clocks   *rand.Rand // sets the wall clocks of nodes apart; nil: they agree
 	links    []*link
 	hops     hops
 	stop     context.CancelFunc
@@ -51,10 +52,15 @@ func nodeHost(i int) string   { return fmt.Sprintf("n%d", i) }
 func clientHost(i int) string { return fmt.Sprintf("c%d", i) }
 
 func startCluster(t testing.TB, dir string, o *observer, seed uint64, set ...string) *cluster {
+	return startClusterByClocks(t, dir, o, seed, nil, set...)
+}
+
+// startClusterByClocks starts nodes whose wall clocks differ by hours, each at another time of day whenever it starts.
+func startClusterByClocks(t testing.TB, dir string, o *observer, seed uint64, clocks *rand.Rand, set ...string) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &cluster{
 		t: t, dir: dir, net: vnet.New(), up: newUpstream(ctx, o, seed), observer: o, stop: stop, set: set,
-		nodes: make([]*server.Node, nodes),
+		clocks: clocks, nodes: make([]*server.Node, nodes),
 	}
 	c.net.SetLatency(200 * time.Microsecond)
 	for i := range clientHosts {
@@ -110,7 +116,7 @@ func (c *cluster) start(i int) {
 		NewStore: func(func(string, func(error))) server.Store {
 			return newStore(c.links[i])
 		},
-		Listen: host.Listen, Dial: c.hops.from(i, host),
+		Listen: host.Listen, Dial: c.hops.from(i, host), WallClock: c.wallClock(),
 		// The targets of some groups are computed beside their shard, and written in parts.
 		Shard: func(o *shard.Options) { o.OffloadFrom, o.TargetChunk, o.MaxBatchDecisions = 24, 2, 8 },
 		// Snapshots and truncation of the log happen often enough to be part of restarts.
@@ -124,6 +130,17 @@ func (c *cluster) start(i int) {
 	c.mu.Lock()
 	c.nodes[i] = n
 	c.mu.Unlock()
+}
+
+// wallClock is the wall clock of a node that starts.
+func (c *cluster) wallClock() func() time.Time {
+	if c.clocks == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	by := time.Duration(c.clocks.Int64N(int64(8*time.Hour))) - 4*time.Hour
+	return func() time.Time { return time.Now().Add(by) }
 }
 
 // logger gives the observer what a node calls an error. SIM_LOG names a file for everything else.
