@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"net"
+	"time"
 
 	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/coordinator"
@@ -35,8 +36,8 @@ type Coordinators interface {
 	LetGo(shard uint32, holder *shard.Holder)
 	// Gone tells a shard of this node that a connection ended. byClient is false when its client did not end it.
 	Gone(shard uint32, holder *shard.Holder, byClient bool)
-	// Groups are the groups of the shards that this node leads, in any order.
-	Groups() iter.Seq[GroupListing]
+	// Groups are the groups of the shards that this node leads, or led at some moment since the given one, in any order.
+	Groups(since time.Time) iter.Seq[GroupListing]
 }
 
 // SystemShard is the number under which [Coordinators.Leader] and LeaderChanged know the system shard.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
@@ -48,7 +49,7 @@ func (f fakeCoords) LeaderChanged(uint32) <-chan struct{} {
 	return f.w.changed
 }
 
-func (f fakeCoords) Groups() iter.Seq[GroupListing] {
+func (f fakeCoords) Groups(time.Time) iter.Seq[GroupListing] {
 	return func(yield func(GroupListing) bool) {
 		f.w.mu.Lock()
 		defer f.w.mu.Unlock()

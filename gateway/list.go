@@ -10,6 +10,11 @@ import (
 	"github.com/coordd/coordd/protocol"
 )
 
+// listOverlap is for how long a node goes on to list the groups of a shard that it no longer leads: a client asks all nodes,
+// not at the same moment, and may have been answered by the new leader before that one led. A group that is told twice is one
+// to every client; one that nobody told would be gone.
+const listOverlap = 500 * time.Millisecond
+
 // listGroups answers by the groups that this node leads; on the port of an upstream broker by the broker's groups, less
 // those that are ours or stand for one of ours.
 func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
@@ -20,13 +25,13 @@ func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	led := false
+	led, since := false, time.Now().Add(-listOverlap)
 	c.blocking(func() { led = c.g.awaitLeaders(c.done) })
 	if !led {
 		return c.replyError(h, body, notAvailable) // clients ask again; a list without these groups would look whole
 	}
 	var own []protocol.GroupEntry
-	for g := range c.g.coords.Groups() {
+	for g := range c.g.coords.Groups(since) {
 		own = append(own, protocol.GroupEntry{
 			ID: g.ID, ProtocolType: protocol.StreamsProtocolType, State: string(g.State), Type: protocol.StreamsGroupType,
 		})

@@ -152,8 +152,8 @@ func (g *Group) appliedThrough(in *instance) uint64 {
 	return applied
 }
 
-// isCaughtUp says, once and for all, that the state machine reached what was committed when a leader was first known.
-func (g *Group) isCaughtUp() bool {
+// CaughtUp says, once and for all, that the state machine reached what was committed when a leader was first known.
+func (g *Group) CaughtUp() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.caughtUp {

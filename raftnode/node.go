@@ -219,7 +219,7 @@ func (n *Node) DialPeer(ctx context.Context, node int32, kind byte) (net.Conn, e
 // this node has applied what was committed when it learnt of that.
 func (n *Node) Ready() bool {
 	for _, g := range n.groups {
-		if !g.isCaughtUp() {
+		if !g.CaughtUp() {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"iter"
+	"time"
 	"unicode/utf16"
 
 	"github.com/coordd/coordd/coordinator/shard"
@@ -91,10 +92,10 @@ func (c coordinators) Gone(number uint32, holder *shard.Holder, byClient bool) {
 }
 
 // Groups implements gateway.Coordinators.
-func (c coordinators) Groups() iter.Seq[gateway.GroupListing] {
+func (c coordinators) Groups(since time.Time) iter.Seq[gateway.GroupListing] {
 	return func(yield func(gateway.GroupListing) bool) {
-		for number, r := range c.shards {
-			if leader, ok := c.Leader(uint32(number)); !ok || leader != c.config.NodeID {
+		for _, r := range c.shards {
+			if !r.ledSince(since) {
 				continue
 			}
 			for g := range r.replica.State().Groups() {

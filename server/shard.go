@@ -91,7 +91,8 @@ type runner struct {
 	leading   uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
 
 	leaderMu sync.Mutex
-	leader   int32 // -1: unknown
+	leader   int32     // -1: unknown
+	ledUntil time.Time // when this node was last known to lead and another one, or none, came
 	changed  chan struct{}
 }
 
@@ -185,11 +186,34 @@ func (r *runner) leadership(c raftnode.Change) {
 // topicsPatience bounds how long a new leader waits for a fresh image of the upstream's topics.
 const topicsPatience = 200 * time.Millisecond
 
+// settingsPatience bounds how long a new leader waits for the settings of groups after the start of its node.
+const settingsPatience = 5 * time.Second
+
+// awaitSettings waits until this node has the settings that groups have of their own, as they were when it started: by the
+// node's settings in their place delays would end early, and every such group would be told of a change and of its undoing.
+func (r *runner) awaitSettings() {
+	patience := time.NewTimer(settingsPatience)
+	defer patience.Stop()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for !r.node.system.group.CaughtUp() {
+		select {
+		case <-look.C:
+		case <-patience.C:
+			r.node.log.Warn("leads a shard before the settings of groups are known", "shard", r.number)
+			return
+		case <-r.node.ctx.Done():
+			return
+		}
+	}
+}
+
 // lead begins to serve. Groups were decided by the image of the node that led before: with an older one a topic that was just
 // created would count as missing, and members would lose their tasks to a change of leaders.
 func (r *runner) lead(c raftnode.Elected) {
 	now := time.Now()
 	r.leadsFrom.Store(&now)
+	r.awaitSettings()
 	if r.node.watcher.Status().Reachable {
 		ctx, cancel := context.WithTimeout(r.node.ctx, topicsPatience)
 		r.node.watcher.Renew(ctx)
@@ -227,9 +251,19 @@ func (r *runner) setLeader(node int32) {
 	if r.leader == node {
 		return
 	}
+	if r.leader == r.node.config.NodeID {
+		r.ledUntil = time.Now()
+	}
 	r.leader = node
 	close(r.changed)
 	r.changed = make(chan struct{})
+}
+
+// ledSince says whether this node leads the shard, or led it at some moment since.
+func (r *runner) ledSince(since time.Time) bool {
+	r.leaderMu.Lock()
+	defer r.leaderMu.Unlock()
+	return r.leader == r.node.config.NodeID || r.ledUntil.After(since)
 }
 
 // Propose implements shard.Host.

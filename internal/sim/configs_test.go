@@ -101,12 +101,17 @@ func (a *configAdmin) ask(node int, req kmsg.Request) kmsg.Response {
 
 // alter sets the heartbeat interval of a group and says whether that is acknowledged.
 func (a *configAdmin) alter(g, value int) bool {
+	return a.set(configGroup(g), heartbeatInterval, strconv.Itoa(value))
+}
+
+// set alters a setting of a group and says whether that is acknowledged.
+func (a *configAdmin) set(group, name, value string) bool {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.SetVersion(1)
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
-	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeGroupConfig, configGroup(g)
+	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
 	s := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	s.Name, s.Value = heartbeatInterval, kmsg.StringPtr(strconv.Itoa(value))
+	s.Name, s.Value = name, &value
 	res.Configs = append(res.Configs, s)
 	req.Resources = append(req.Resources, res)
 	resp, ok := a.ask(a.rand.IntN(nodes), req).(*kmsg.IncrementalAlterConfigsResponse)
@@ -115,7 +120,7 @@ func (a *configAdmin) alter(g, value int) bool {
 	}
 	code := resp.Resources[0].ErrorCode
 	if code != 0 && (code < 14 || code > 16) {
-		a.t.Fatalf("altering group %d to %d: code %d", g, value, code)
+		a.t.Fatalf("setting %s of group %s to %s: code %d", name, group, value, code)
 	}
 	return code == 0
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -17,9 +18,11 @@ type lifeMember struct {
 	admin *configAdmin
 	node  *int
 	id    string
-	epoch int32
-	owned [3][]kmsg.TaskIDs
-	last  *kmsg.StreamsGroupHeartbeatResponse
+	// group and source, its topic, where they are not those of the test of a group's life.
+	group, source string
+	epoch         int32
+	owned         [3][]kmsg.TaskIDs
+	last          *kmsg.StreamsGroupHeartbeatResponse
 }
 
 // beat sends heartbeats until one is answered, with what change makes of it.
@@ -56,7 +59,7 @@ func (m *lifeMember) beat(change func(*kmsg.StreamsGroupHeartbeatRequest)) *kmsg
 func (m *lifeMember) request() *kmsg.StreamsGroupHeartbeatRequest {
 	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
 	req.SetVersion(1)
-	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = lifeGroup, m.id, m.epoch, -1
+	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = cmp.Or(m.group, lifeGroup), m.id, m.epoch, -1
 	req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = m.owned[0], m.owned[1], m.owned[2]
 	if m.epoch == 0 {
 		process := "process-" + m.id
@@ -65,7 +68,7 @@ func (m *lifeMember) request() *kmsg.StreamsGroupHeartbeatRequest {
 		endpoint.Host, endpoint.Port = m.id, 1
 		req.UserEndpoint = &endpoint
 		sub := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
-		sub.SubtopologyID, sub.SourceTopics = "0", []string{"life-in"}
+		sub.SubtopologyID, sub.SourceTopics = "0", []string{cmp.Or(m.source, "life-in")}
 		top := kmsg.NewStreamsGroupHeartbeatRequestTopology()
 		top.Subtopologies = append(top.Subtopologies, sub)
 		req.Topology = &top
