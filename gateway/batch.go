@@ -73,6 +73,8 @@ func (c *conn) batch(h protocol.Header, body, frame []byte) error {
 	return nil
 }
 
+// partition asks the leaders also about groups that this node's replica holds, since it may lag: a group may be gone, and
+// one of another type may have its id. Only offsets are found wherever they are asked for.
 func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 	p := &partition{foreign: map[int32][]string{}, refused: map[string]*coordinator.Error{}}
 	seen := make(map[string]bool, len(ids))
@@ -86,8 +88,7 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 			continue
 		}
 		ours, refusal := c.ours(id)
-		if ours && refusal == nil && !askedAtLeader(h.Key) {
-			// This node's replica says so, which may lag: the group may be gone, and another type's have its id.
+		if ours && refusal == nil && h.Key != protocol.KeyOffsetFetch {
 			ours, refusal = c.oursAtLeader(id)
 		}
 		if refusal == nil && !ours {
@@ -110,15 +111,11 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 	return p, nil
 }
 
-// askedAtLeader says that the leader of a group's shard answers a request of the API about a group of ours; others are
-// about other types of groups.
-func askedAtLeader(key int16) bool {
-	return key == protocol.KeyOffsetFetch || key == protocol.KeyDeleteGroups || key == protocol.KeyStreamsGroupDescribe
-}
-
 // answerOwn adds the answers for our own groups, each from the leader of its shard.
 func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string) error {
-	if !askedAtLeader(h.Key) {
+	switch h.Key {
+	case protocol.KeyOffsetFetch, protocol.KeyDeleteGroups, protocol.KeyStreamsGroupDescribe:
+	default:
 		answer, err := protocol.AppendForeignDescribe(nil, h, own, nil)
 		if err != nil {
 			return err

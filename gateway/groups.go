@@ -33,6 +33,9 @@ func (c *conn) byGroup(h protocol.Header, body, frame []byte) error {
 // oneGroup answers a request about one group.
 func (c *conn) oneGroup(group string, h protocol.Header, body, frame []byte) error {
 	ours, refusal := c.ours(group)
+	if ours && refusal == nil && h.Key == protocol.KeyOffsetDelete {
+		ours, refusal = c.oursAtLeader(group) // the replica may lag, and the group be the upstream's by now
+	}
 	switch {
 	case refusal != nil:
 		return c.replyError(h, body, refusal)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator/offsets"
 )
 
 func TestRequestsOfOtherTypesForOwnGroups(t *testing.T) {
@@ -102,6 +104,21 @@ func TestAClassicMemberTakesThePlaceOfAnEmptyGroup(t *testing.T) {
 		describe := kmsg.NewPtrDescribeGroupsRequest()
 		describe.Groups = []string{group}
 		if r := do[*kmsg.DescribeGroupsResponse](dialPort(t, addr), describe, 5); len(r.Groups) != 1 || r.Groups[0].State == "Dead" || len(r.Groups[0].Members) != 1 {
+			t.Errorf("%s: %+v", addr, r)
+		}
+		deleteOffsets := kmsg.NewPtrOffsetDeleteRequest()
+		deleteOffsets.Group = group
+		do[*kmsg.OffsetDeleteResponse](dialPort(t, addr), deleteOffsets, 0)
+		w.mu.Lock()
+		for _, call := range w.calls {
+			if _, ok := call.(*offsets.DeleteRequest); ok {
+				t.Errorf("%s: offsets of a group that is the upstream's are to be deleted here", addr)
+			}
+		}
+		w.mu.Unlock()
+		deleteGroup := kmsg.NewPtrDeleteGroupsRequest()
+		deleteGroup.Groups = []string{group}
+		if r := do[*kmsg.DeleteGroupsResponse](dialPort(t, addr), deleteGroup, 2); len(r.Groups) != 1 || r.Groups[0].ErrorCode != 68 {
 			t.Errorf("%s: %+v", addr, r)
 		}
 	}
