@@ -3,6 +3,7 @@ package shard
 import (
 	"testing"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
@@ -139,14 +140,27 @@ func TestEndpointsAreToldWhenTheGroupIsStable(t *testing.T) {
 }
 
 func TestASettingReachesEverybodyAtOnce(t *testing.T) {
-	r := hanging(t)
-	_, calls, answers := r.stable("g", "a", "b")
-	r.settings.HeartbeatIntervalMs = 6000
-	r.SettingsChanged(r.now, "g")
-	r.settle()
-	for i := range calls {
-		if !answers[i].done || calls[i].Heartbeat.HeartbeatIntervalMs != 6000 {
-			t.Fatalf("%v %d", answers[i].done, calls[i].Heartbeat.HeartbeatIntervalMs)
+	for name, c := range map[string]struct {
+		set  func(*coordinator.GroupSettings)
+		told func(*streams.HeartbeatResponse) bool
+	}{
+		"heartbeat interval": {func(s *coordinator.GroupSettings) { s.HeartbeatIntervalMs = 6000 },
+			func(r *streams.HeartbeatResponse) bool { return r.HeartbeatIntervalMs == 6000 }},
+		"task offset interval": {func(s *coordinator.GroupSettings) { s.TaskOffsetIntervalMs = 30_000 },
+			func(r *streams.HeartbeatResponse) bool { return r.TaskOffsetIntervalMs == 30_000 }},
+		"acceptable recovery lag": {func(s *coordinator.GroupSettings) { s.AcceptableRecoveryLag = 7 },
+			func(r *streams.HeartbeatResponse) bool { return r.AcceptableRecoveryLag == 7 }},
+	} {
+		r := hanging(t)
+		_, calls, answers := r.stable("g", "a", "b")
+		c.set(&r.settings)
+		r.SettingsChanged(r.now, "g")
+		r.Flush()
+		r.settle()
+		for i, call := range calls {
+			if !answers[i].done || !c.told(&call.Heartbeat) {
+				t.Errorf("%s: told %v: %+v", name, answers[i].done, call.Heartbeat)
+			}
 		}
 	}
 }

@@ -40,3 +40,35 @@ func TestDisconnectMs(t *testing.T) {
 		}
 	}
 }
+
+// Who is let go before the time of its hold is told to come soon, but never together with a status: a client takes twice the
+// interval for its patience with missing source topics. Nor is news told so, which the member acknowledges at once.
+func TestLetGoTellsNoStatusAShorterInterval(t *testing.T) {
+	const configured = 5000
+	for name, c := range map[string]struct {
+		left         int64
+		acknowledged bool
+		status       []Status
+		news         bool
+		want         int32
+	}{
+		"acknowledged":                {left: 4000, acknowledged: true, want: 500},
+		"in the middle":               {left: 2000, want: 2000},
+		"near the end":                {left: 10, want: 500},
+		"over":                        {left: -10, want: 500},
+		"as long as the interval":     {left: configured, want: configured},
+		"missing source topics":       {left: 2000, acknowledged: true, status: []Status{{Code: StatusMissingSourceTopics}}, want: configured},
+		"incorrectly partitioned":     {left: 2000, acknowledged: true, status: []Status{{Code: StatusIncorrectlyPartitionedTopics}}, want: configured},
+		"missing internal topics":     {left: 2000, acknowledged: true, status: []Status{{Code: StatusMissingInternalTopics}}, want: configured},
+		"news that is to be answered": {left: 2000, news: true, want: configured},
+	} {
+		d := Decision{Reply: HeartbeatResponse{HeartbeatIntervalMs: configured, Status: c.status}, Holding: Holding{News: c.news}}
+		d.LetGo(1_000_000, c.left, c.acknowledged)
+		if got := d.Reply.HeartbeatIntervalMs; got != c.want {
+			t.Errorf("%s: told %d ms, want %d", name, got, c.want)
+		}
+		if soon := d.soon != 0; soon != (c.want != configured) {
+			t.Errorf("%s: heartbeats before the interval are expected from %d", name, d.soon)
+		}
+	}
+}
