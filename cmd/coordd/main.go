@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 )
 
 // Exit codes.
@@ -48,6 +49,10 @@ func exitCode(err error) int {
 
 func printError(w *os.File, err error) {
 	if text := err.Error(); text != "" {
-		_, _ = fmt.Fprintln(w, "coordd: "+text)
+		lines := strings.Split(text, "\n")
+		for i := range lines {
+			lines[i] = plain(lines[i])
+		}
+		_, _ = fmt.Fprintln(w, "coordd: "+strings.Join(lines, "\n"))
 	}
 }

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -35,9 +39,12 @@ func (f *adminFlags) client() (web.Client, error) {
 // print writes the value as JSON, or as the table that rows fills.
 func (f *adminFlags) print(w io.Writer, value any, rows func(*table)) error {
 	if f.output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(value)
+		b, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(plainJSON(b), '\n'))
+		return err
 	}
 	return printTable(w, rows)
 }
@@ -58,13 +65,54 @@ func printTable(w io.Writer, rows func(*table)) error {
 	return nil
 }
 
+// plain is a text as it may stand in a cell: names come from whoever may join a group, and what is not printable could tell
+// the terminal to do something, or break the table. It is shown as in a Go string.
+func plain(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 || unprintable(r) {
+			quoted := strconv.Quote(s[:size])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		} else {
+			b.WriteString(s[:size])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
+
+// plainJSON escapes what is not printable in the strings of a JSON text; the text means the same.
+func plainJSON(b []byte) []byte {
+	out := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		switch {
+		case r == '\n' || !unprintable(r):
+			out = append(out, b[:size]...)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		b = b[size:]
+	}
+	return out
+}
+
 // table is text in columns.
 type table struct{ w *tabwriter.Writer }
 
 func (t *table) row(cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = fmt.Sprint(c)
+		texts[i] = plain(fmt.Sprint(c))
 	}
 	_, _ = fmt.Fprintln(t.w, strings.Join(texts, "\t")) // what cannot be written is told by Flush
 }
