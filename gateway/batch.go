@@ -45,18 +45,8 @@ func (c *conn) batch(h protocol.Header, body, frame []byte) error {
 	if err := c.answerOwn(m, h, body, p.own); err != nil {
 		return err
 	}
-	for id, e := range p.refused {
-		part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return g == id })
-		if err != nil {
-			return err
-		}
-		answer, err := protocol.AppendError(nil, h, part, e.Code, e.Message)
-		if err != nil {
-			return err
-		}
-		if err := m.add(answer); err != nil {
-			return err
-		}
+	if err := c.answerRefused(m, h, body, p.refused); err != nil {
+		return err
 	}
 	for broker, groups := range p.foreign {
 		if err := c.answerForeign(m, h, body, broker, groups); err != nil {
@@ -122,26 +112,23 @@ func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string
 		}
 		return m.add(answer)
 	}
-	parts := make([][]byte, len(own))
-	for i, id := range own {
-		part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return g == id })
-		if err != nil {
-			return err
-		}
-		parts[i] = part
+	parts, err := protocol.SplitEach(h.Key, h.Version, body, once(h.Key, own))
+	if err != nil {
+		return err
 	}
-	answers := make([][]byte, len(own))
-	errs := make([]error, len(own))
+	answers := make([][]byte, len(parts))
+	errs := make([]error, len(parts))
 	c.blocking(func() {
 		var wg sync.WaitGroup
 		width := make(chan struct{}, batchWidth)
-		for i, id := range own {
+		for i := range parts {
 			width <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-width }()
-				out, err := c.g.requestAtLeader(&errand{group: id, c: c}, c.client, appendFrame(nil, h, parts[i]))
+				id, part := parts[i].ID, parts[i].Body
+				out, err := c.g.requestAtLeader(&errand{group: id, c: c}, c.client, appendFrame(nil, h, part))
 				if err == nil && out.err != nil {
-					out.answer, err = protocol.AppendError(nil, h, parts[i], out.err.Code, out.err.Message)
+					out.answer, err = protocol.AppendError(nil, h, part, out.err.Code, out.err.Message)
 				}
 				answers[i], errs[i] = out.answer, err
 			})
@@ -159,9 +146,53 @@ func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string
 	return nil
 }
 
+// once wants the groups of a list each time that they are named; a deletion of a group that is named twice is one, as in
+// Kafka.
+func once(key int16, ids []string) func(string) bool {
+	left := setOf(ids)
+	return func(id string) bool {
+		_, ok := left[id]
+		if key == protocol.KeyDeleteGroups {
+			delete(left, id)
+		}
+		return ok
+	}
+}
+
+func setOf(ids []string) map[string]struct{} {
+	set := make(map[string]struct{}, len(ids))
+	for _, id := range ids {
+		set[id] = struct{}{}
+	}
+	return set
+}
+
+// answerRefused adds the errors of groups that nobody can be asked about.
+func (c *conn) answerRefused(m *merger, h protocol.Header, body []byte, refused map[string]*coordinator.Error) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	parts, err := protocol.SplitEach(h.Key, h.Version, body, func(id string) bool { return refused[id] != nil })
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		e := refused[part.ID]
+		answer, err := protocol.AppendError(nil, h, part.Body, e.Code, e.Message)
+		if err != nil {
+			return err
+		}
+		if err := m.add(answer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // answerForeign adds the upstream's answer for groups that one broker coordinates.
 func (c *conn) answerForeign(m *merger, h protocol.Header, body []byte, broker int32, groups []string) error {
-	part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { return slices.Contains(groups, g) })
+	theirs := setOf(groups)
+	part, err := protocol.SplitGroups(h.Key, h.Version, body, func(g string) bool { _, ok := theirs[g]; return ok })
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,9 @@
 package protocol
 
 import (
+	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -448,4 +451,47 @@ func topCode(resp kmsg.Response) int16 {
 		return k.ErrorCode
 	}
 	return 0
+}
+
+func TestSplitEach(t *testing.T) {
+	req := kmsg.NewPtrStreamsGroupDescribeRequest()
+	req.Groups = []string{"a", "b", "a", "", "c"}
+	parts, err := SplitEach(KeyStreamsGroupDescribe, 0, req.AppendTo(nil), func(id string) bool { return id != "b" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, p := range parts {
+		one, err := Groups(KeyStreamsGroupDescribe, 0, p.Body)
+		if err != nil || len(one) != 1 || one[0] != p.ID {
+			t.Errorf("part %q asks for %q, %v", p.ID, one, err)
+		}
+		ids = append(ids, p.ID)
+	}
+	if !slices.Equal(ids, []string{"a", "a", "", "c"}) {
+		t.Errorf("%q", ids)
+	}
+	if _, err := SplitEach(KeyOffsetFetch, 7, nil, nil); err != ErrMalformed {
+		t.Error(err)
+	}
+}
+
+// TestPartsOfManyGroupsCostWhatTheyTake: taking the whole request apart for each of its groups would be quadratic.
+func TestPartsOfManyGroupsCostWhatTheyTake(t *testing.T) {
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Version = 2
+	for i := range 5000 {
+		req.Groups = append(req.Groups, fmt.Sprintf("group-%05d", i))
+	}
+	body := req.AppendTo(nil)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	parts, err := SplitEach(KeyDeleteGroups, 2, body, func(string) bool { return true })
+	runtime.ReadMemStats(&after)
+	if err != nil || len(parts) != len(req.Groups) {
+		t.Fatal(len(parts), err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(40*len(body)) {
+		t.Errorf("%d bytes for a request of %d", took, len(body))
+	}
 }

@@ -10,48 +10,93 @@ import (
 // ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe, DescribeShareGroupOffsets) in its order. Other
 // requests are malformed here: see [GroupID].
 func Groups(key, version int16, body []byte) ([]string, error) {
+	_, groups, err := decodeGroups(key, version, body)
+	if err != nil {
+		return nil, err
+	}
 	var ids []string
-	_, err := splitGroups(key, version, body, func(id string) bool { ids = append(ids, id); return true })
-	return ids, err
+	for i := range groups.n {
+		ids = append(ids, groups.id(i))
+	}
+	return ids, nil
 }
 
 // SplitGroups encodes the body of such a request again, with only the groups that keep wants.
 func SplitGroups(key, version int16, body []byte, keep func(id string) bool) ([]byte, error) {
-	req, err := splitGroups(key, version, body, keep)
+	req, groups, err := decodeGroups(key, version, body)
 	if err != nil {
 		return nil, err
 	}
+	groups.filter(keep)
 	return req.AppendTo(nil), nil
 }
 
-func splitGroups(key, version int16, body []byte, keep func(id string) bool) (kmsg.Request, error) {
-	req := kmsg.RequestForKey(key)
-	if req == nil || key == KeyOffsetFetch && version < 8 {
-		return nil, ErrMalformed
-	}
-	if err := decode(req, version, body); err != nil {
+// Part is what a request says of one of its groups: the body of a request about that group alone.
+type Part struct {
+	ID   string
+	Body []byte
+}
+
+// SplitEach takes such a request apart: one part for each place where a group is named that keep wants, in the order of
+// the request. The work is linear in the request.
+func SplitEach(key, version int16, body []byte, keep func(id string) bool) ([]Part, error) {
+	req, groups, err := decodeGroups(key, version, body)
+	if err != nil {
 		return nil, err
 	}
-	same := func(id *string) bool { return keep(*id) }
+	var parts []Part
+	for i := range groups.n {
+		if id := groups.id(i); keep(id) {
+			groups.only(i)
+			parts = append(parts, Part{id, req.AppendTo(nil)})
+		}
+	}
+	return parts, nil
+}
+
+// groupList is the list of groups in a request.
+type groupList struct {
+	n      int
+	id     func(i int) string
+	filter func(keep func(id string) bool) // leaves those that keep wants in the request
+	only   func(i int)                     // leaves one in the request
+}
+
+func listOf[T any](list *[]T, id func(*T) string) groupList {
+	all := *list
+	return groupList{
+		n: len(all), id: func(i int) string { return id(&all[i]) },
+		filter: func(keep func(string) bool) { *list = filter(all, func(g *T) bool { return keep(id(g)) }) },
+		only:   func(i int) { *list = all[i : i+1] },
+	}
+}
+
+func decodeGroups(key, version int16, body []byte) (kmsg.Request, groupList, error) {
+	req := kmsg.RequestForKey(key)
+	if req == nil || key == KeyOffsetFetch && version < 8 {
+		return nil, groupList{}, ErrMalformed
+	}
+	if err := decode(req, version, body); err != nil {
+		return nil, groupList{}, err
+	}
+	same := func(id *string) string { return *id }
 	switch k := req.(type) {
 	case *kmsg.OffsetFetchRequest:
-		k.Groups = filter(k.Groups, func(g *kmsg.OffsetFetchRequestGroup) bool { return keep(g.Group) })
+		return k, listOf(&k.Groups, func(g *kmsg.OffsetFetchRequestGroup) string { return g.Group }), nil
 	case *kmsg.DeleteGroupsRequest:
-		k.Groups = filter(k.Groups, same)
+		return k, listOf(&k.Groups, same), nil
 	case *kmsg.DescribeGroupsRequest:
-		k.Groups = filter(k.Groups, same)
+		return k, listOf(&k.Groups, same), nil
 	case *kmsg.ConsumerGroupDescribeRequest:
-		k.Groups = filter(k.Groups, same)
+		return k, listOf(&k.Groups, same), nil
 	case *kmsg.ShareGroupDescribeRequest:
-		k.GroupIDs = filter(k.GroupIDs, same)
+		return k, listOf(&k.GroupIDs, same), nil
 	case *kmsg.StreamsGroupDescribeRequest:
-		k.Groups = filter(k.Groups, same)
+		return k, listOf(&k.Groups, same), nil
 	case *kmsg.DescribeShareGroupOffsetsRequest:
-		k.Groups = filter(k.Groups, func(g *kmsg.DescribeShareGroupOffsetsRequestGroup) bool { return keep(g.GroupID) })
-	default:
-		return nil, ErrMalformed
+		return k, listOf(&k.Groups, func(g *kmsg.DescribeShareGroupOffsetsRequestGroup) string { return g.GroupID }), nil
 	}
-	return req, nil
+	return nil, groupList{}, ErrMalformed
 }
 
 // filter keeps the elements that keep wants, in place.

@@ -124,23 +124,39 @@ func mergeTasks(tasks topology.Tasks, name string, duplicate *string) topology.T
 	slices.SortStableFunc(tasks, func(a, b topology.SubtopologyTasks) int {
 		return strings.Compare(a.Subtopology, b.Subtopology)
 	})
-	out := tasks[:1]
-	for _, t := range tasks[1:] {
-		last := &out[len(out)-1]
-		if last.Subtopology != t.Subtopology {
-			out = append(out, t)
-			continue
+	out := tasks[:0]
+	for from := 0; from < len(tasks); {
+		end := from + 1
+		for end < len(tasks) && tasks[end].Subtopology == tasks[from].Subtopology {
+			end++
 		}
-		if *duplicate == "" {
-			*duplicate = name
+		t := tasks[from]
+		if end > from+1 {
+			if *duplicate == "" {
+				*duplicate = name
+			}
+			t.Partitions = unite(tasks[from:end])
 		}
-		// A slice of its own: the room of a dropped entry must not be shared with a live one.
-		merged := slices.Concat(last.Partitions, t.Partitions)
-		slices.Sort(merged)
-		last.Partitions = slices.Compact(merged)
+		out = append(out, t)
+		from = end
 	}
 	clear(tasks[len(out):]) // what the dropped entries held was moved
 	return out
+}
+
+// unite returns the partitions of all entries, ascending and without repetition. The slice is of its own: the room of a
+// dropped entry must not be shared with a live one.
+func unite(tasks topology.Tasks) []int32 {
+	n := 0
+	for i := range tasks {
+		n += len(tasks[i].Partitions)
+	}
+	all := make([]int32, 0, n)
+	for i := range tasks {
+		all = append(all, tasks[i].Partitions...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func readClientTags(r *reader) []record.KeyValue {

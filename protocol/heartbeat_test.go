@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/binary"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -403,4 +404,26 @@ func TestAppendHeartbeatAgreesWithKmsg(t *testing.T) {
 			t.Fatalf("length prefix %d of %d bytes", n, len(got)-8)
 		}
 	})
+}
+
+// TestRepeatedSubtopologiesCostWhatTheyTake: uniting them one by one would be quadratic in the request.
+func TestRepeatedSubtopologiesCostWhatTheyTake(t *testing.T) {
+	const n = 20_000
+	req := kmsg.NewStreamsGroupHeartbeatRequest()
+	req.Version = 1
+	for i := range int32(n) {
+		req.ActiveTasks = append(req.ActiveTasks, kmsg.TaskIDs{SubtopologyID: "0", Partitions: []int32{n - i}})
+	}
+	body := req.AppendTo(nil)
+	var got streams.HeartbeatRequest
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := DecodeHeartbeat(1, body, &got)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(got.Active) != 1 || len(got.Active[0].Partitions) != n || got.Active[0].Partitions[0] != 1 || got.DuplicateTasks != "ActiveTasks" {
+		t.Fatalf("%v, %d subtopologies, duplicate %q", err, len(got.Active), got.DuplicateTasks)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(40*len(body)) {
+		t.Errorf("%d bytes for a request of %d", took, len(body))
+	}
 }

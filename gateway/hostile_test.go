@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/coordinator"
+)
+
+func TestALongHeartbeatIsRefusedAndTheConnectionGoesOn(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1})
+	w.hold("ours")
+	c := dialPort(t, w.nodes[0].addr())
+	long := beat("ours", "m", 0)
+	topology := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+	one := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
+	for range maxHeartbeat / 8 {
+		topology.Subtopologies = append(topology.Subtopologies, one)
+	}
+	long.Topology = &topology
+	r := do[*kmsg.StreamsGroupHeartbeatResponse](c, long, 1)
+	if r.ErrorCode != int16(coordinator.InvalidRequest) || r.ErrorMessage == nil || !strings.Contains(*r.ErrorMessage, "allowed are 2097152") {
+		t.Errorf("%+v", r)
+	}
+	if r := do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("ours", "m", 5), 1); r.ErrorCode != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestGroupsThatAreNamedTwice: each place of the request has its answer, as in Kafka, except where groups are deleted.
+func TestGroupsThatAreNamedTwice(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 2, brokers: 1})
+	w.hold("a")
+	w.hold("b")
+	for _, n := range w.nodes { // the second asks the first
+		c := dialPort(t, n.addr())
+		describe := kmsg.NewPtrStreamsGroupDescribeRequest()
+		describe.Groups = []string{"a", "b", "a"}
+		if r := do[*kmsg.StreamsGroupDescribeResponse](c, describe, 1); len(r.Groups) != 3 || r.Groups[0].Group != "a" || r.Groups[2].Group != "b" {
+			t.Errorf("node %d: %+v", n.id, r)
+		}
+		fetch := kmsg.NewPtrOffsetFetchRequest()
+		fetch.Groups = []kmsg.OffsetFetchRequestGroup{kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroup()}
+		fetch.Groups[0].Group, fetch.Groups[1].Group = "a", "a"
+		if r := do[*kmsg.OffsetFetchResponse](c, fetch, 8); len(r.Groups) != 2 || r.Groups[1].Group != "a" || r.Groups[1].ErrorCode != 0 {
+			t.Errorf("node %d: %+v", n.id, r)
+		}
+	}
+	c := dialPort(t, w.nodes[1].addr())
+	remove := kmsg.NewPtrDeleteGroupsRequest()
+	remove.Groups = []string{"a", "a", "b"}
+	if r := do[*kmsg.DeleteGroupsResponse](c, remove, 2); len(r.Groups) != 2 || r.Groups[0].ErrorCode != 0 || r.Groups[1].ErrorCode != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestGroupsThatAreNamedTwiceWithoutALeader(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1, config: func(c *Config) { c.ParkTime = time.Millisecond }})
+	w.hold("a")
+	w.mu.Lock()
+	for s := range w.leaders {
+		w.leaders[s] = 0
+	}
+	w.mu.Unlock()
+	c := dialPort(t, w.nodes[0].addr())
+	fetch := kmsg.NewPtrOffsetFetchRequest()
+	fetch.Groups = []kmsg.OffsetFetchRequestGroup{kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroup(), kmsg.NewOffsetFetchRequestGroup()}
+	fetch.Groups[0].Group, fetch.Groups[1].Group, fetch.Groups[2].Group = "a", "x", "x"
+	r := do[*kmsg.OffsetFetchResponse](c, fetch, 8)
+	if len(r.Groups) != 3 {
+		t.Fatalf("%+v", r)
+	}
+	for _, g := range r.Groups {
+		if g.ErrorCode != int16(coordinator.CoordinatorNotAvailable) {
+			t.Errorf("%+v", g)
+		}
+	}
+}
+
+// TestOneLargeAnswerDoesNotEndAHop: all heartbeats that are held for the other node's clients would go with it.
+func TestOneLargeAnswerDoesNotEndAHop(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer func() { _ = ours.Close() }()
+	h := &hopServer{g: New(Config{Coordinators: fakeCoords{}}), nc: theirs}
+	h.send(1, coordinator.None, make([]byte, maxHopUnwritten+1))
+	h.send(2, coordinator.None, make([]byte, maxHopAnswer))
+	for id, want := range []coordinator.Code{coordinator.InvalidRequest, coordinator.None} {
+		frame, err := readHopFrame(ours, maxUpstream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, code, payload, err := parseHopAnswer(frame)
+		if got != uint64(id)+1 || err != nil || code != want || (len(payload) > 0) != (code == coordinator.None) {
+			t.Fatalf("answer %d: code %d, %d bytes, %v", got, code, len(payload), err)
+		}
+	}
+}
+
+func TestRepeatedResourcesCostWhatTheyTake(t *testing.T) {
+	const n = 200_000
+	all := make([]resource, n)
+	b := newByResource[int](all)
+	b.at(0, -1)
+	for i := range n {
+		b.add(resource{}, i) // one by one, this would take n times n looks
+	}
+	if got := b.results(); len(got) != n+1 || got[0] != -1 || got[1] != 0 || got[n-1] != n-2 || got[n] != n-1 {
+		t.Errorf("%d results", len(got))
+	}
+}
