@@ -74,13 +74,17 @@ type resource struct {
 // byResource puts the results of one request that came from several sides into the order of the request.
 type byResource[T any] struct {
 	order map[resource][]int
+	taken map[resource]int // how many of a resource's places were looked at
 	out   []T
 	set   []bool
 	more  []T
 }
 
 func newByResource[T any](resources []resource) *byResource[T] {
-	b := &byResource[T]{order: make(map[resource][]int, len(resources)), out: make([]T, len(resources)), set: make([]bool, len(resources))}
+	b := &byResource[T]{
+		order: make(map[resource][]int, len(resources)), taken: map[resource]int{},
+		out: make([]T, len(resources)), set: make([]bool, len(resources)),
+	}
 	for i, r := range resources {
 		b.order[r] = append(b.order[r], i)
 	}
@@ -92,9 +96,10 @@ func (b *byResource[T]) at(i int, result T) { b.out[i], b.set[i] = result, true 
 
 // add takes a result whose place is found by its resource.
 func (b *byResource[T]) add(r resource, result T) {
-	for _, i := range b.order[r] {
-		if !b.set[i] {
-			b.at(i, result)
+	for places := b.order[r][b.taken[r]:]; len(places) > 0; places = places[1:] {
+		b.taken[r]++
+		if !b.set[places[0]] {
+			b.at(places[0], result)
 			return
 		}
 	}

@@ -71,7 +71,7 @@ func (c *conn) alterConfigs(h protocol.Header, req alteration, frame []byte) err
 		if rest[i] || results.set[i] {
 			continue
 		}
-		code, message, took, err := c.alterGroup(h, req, i)
+		code, message, took, err := c.alterGroup(h, req, i, res.name)
 		if err != nil {
 			return err
 		}
@@ -89,10 +89,10 @@ func altersNodes(req alteration, i int) bool {
 	return settings > 0
 }
 
-// alterGroup alters the settings of one group: those of coordd here, all others upstream. The upstream is asked in any case,
+// alterGroup alters the settings of the group at i: those of coordd here, all others upstream. The upstream is asked in any case,
 // since it knows the client's rights. Where both sides have something to do, coordd's part is judged before the upstream
 // does its own, so that a bad value leaves everything as it was.
-func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16, message *string, throttle int32, err error) {
+func (c *conn) alterGroup(h protocol.Header, req alteration, i int, group string) (code int16, message *string, throttle int32, err error) {
 	isOwn := func(name string) bool { return strings.HasPrefix(name, config.GroupPrefix) }
 	validateOnly := req.validateOnly()
 	own, numOwn := req.part(i, validateOnly, isOwn)
@@ -117,7 +117,7 @@ func (c *conn) alterGroup(h protocol.Header, req alteration, i int) (code int16,
 	if numOwn == 0 && !req.replaces() {
 		return 0, nil, throttle, nil
 	}
-	code, message, err = c.alterOwn(h, req.resources()[i].name, own)
+	code, message, err = c.alterOwn(h, group, own)
 	return code, message, throttle, err
 }
 

@@ -154,11 +154,19 @@ func repairCreateTopics(_ *conn, h protocol.Header, answer []byte) ([]byte, erro
 	return protocol.AppendResponse(nil, h, resp), nil
 }
 
+// maxHeartbeat is the longest StreamsGroupHeartbeat in bytes. What a record can hold of a topology and a member's tasks is a
+// quarter of it; without a limit the decoded form of a request of socket.request.max.bytes would take gigabytes.
+const maxHeartbeat = 2 << 20
+
 // heartbeat gives a StreamsGroupHeartbeat to the shard's leader, wherever it came to. Nothing is allocated on the way to
 // a shard of this node and back.
 func (c *conn) heartbeat(h protocol.Header, body, frame []byte) error {
 	c.know(&h)
 	s := c.open(h, frame)
+	if len(body) > maxHeartbeat {
+		s.fail(coordinator.Errorf(coordinator.InvalidRequest, "The heartbeat is %d bytes long, allowed are %d.", len(body), maxHeartbeat))
+		return nil
+	}
 	if err := protocol.DecodeHeartbeat(h.Version, body, &s.beat); err != nil {
 		c.refuse("malformed", h, err)
 		return err

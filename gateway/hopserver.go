@@ -221,8 +221,16 @@ func (h *hopServer) handle(r *hopRequest) error {
 	return errHop
 }
 
+// maxHopAnswer is the largest answer in bytes that goes over an inner hop, several times what a group of thousands of members
+// takes. One of a group with absurd names would keep all others waiting, or end the hop and with it what is held over it.
+const maxHopAnswer = 16 << 20
+
 // send queues an answer; it does not wait for the peer.
 func (h *hopServer) send(id uint64, payload []byte, err *coordinator.Error) {
+	if len(payload) > maxHopAnswer {
+		h.g.log.note("hop answer", "an answer is too large to be passed between nodes", "bytes", len(payload), "limit", maxHopAnswer)
+		payload, err = nil, &coordinator.Error{Code: coordinator.InvalidRequest}
+	}
 	a := hopAnswer{id: id, clock: h.g.now(), payload: payload}
 	if err != nil {
 		a.code, a.notStarted = err.Code, err.NotStarted

@@ -86,16 +86,16 @@ func TestOneLargeAnswerDoesNotEndAHop(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = ours.Close() }()
 	h := &hopServer{g: New(Config{Coordinators: fakeCoords{}}), nc: theirs}
-	h.send(1, coordinator.None, make([]byte, maxHopUnwritten+1))
-	h.send(2, coordinator.None, make([]byte, maxHopAnswer))
+	h.send(1, make([]byte, maxHopUnwritten+1), nil)
+	h.send(2, make([]byte, maxHopAnswer), nil)
 	for id, want := range []coordinator.Code{coordinator.InvalidRequest, coordinator.None} {
 		frame, err := readHopFrame(ours, maxUpstream)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, code, payload, err := parseHopAnswer(frame)
-		if got != uint64(id)+1 || err != nil || code != want || (len(payload) > 0) != (code == coordinator.None) {
-			t.Fatalf("answer %d: code %d, %d bytes, %v", got, code, len(payload), err)
+		a, err := parseHopAnswer(frame)
+		if a.id != uint64(id)+1 || err != nil || a.code != want || (len(a.payload) > 0) != (want == coordinator.None) {
+			t.Fatalf("answer %d: code %d, %d bytes, %v", a.id, a.code, len(a.payload), err)
 		}
 	}
 }
