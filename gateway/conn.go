@@ -46,6 +46,7 @@ type conn struct {
 	nudged  map[string]struct{}  // groups whose members were sent to their coordinator
 	hold    connHold
 	evicted atomic.Bool // this node ends the connection
+	left    atomic.Bool // the client was seen to have ended it
 
 	mu         sync.Mutex
 	moved      sync.Cond // told when waiting > 0 and head, output or flushing changed
@@ -125,6 +126,14 @@ func (c *conn) readPlain() {
 	}
 	if err != nil && c.readErr == nil {
 		c.readErr = err
+		c.lost(err)
+	}
+}
+
+// lost notes that the client has ended the connection, unless the error comes of what this node did.
+func (c *conn) lost(err error) {
+	if !errors.Is(err, net.ErrClosed) && !errors.Is(err, errDeadline) {
+		c.left.Store(true)
 	}
 }
 
@@ -144,9 +153,11 @@ func (c *conn) readReady(fd uintptr) bool {
 			return false
 		case err != nil:
 			c.readErr = err
+			c.lost(err)
 			return true
 		case n <= 0:
 			c.readErr = io.EOF
+			c.lost(io.EOF)
 			return true
 		}
 		c.in.w += n
@@ -196,6 +207,7 @@ func (c *conn) write(b []byte) {
 	}
 	_ = c.nc.SetWriteDeadline(time.Now().Add(writePatience))
 	if _, err := c.nc.Write(b[n:]); err != nil {
+		c.lost(err)
 		c.close()
 		return
 	}
@@ -290,6 +302,9 @@ func (c *conn) hungUp() bool {
 	}
 	ended := false
 	err := c.raw.Control(func(fd uintptr) { ended = peerEnded(int(fd)) })
+	if ended {
+		c.left.Store(true)
+	}
 	return err != nil || ended
 }
 

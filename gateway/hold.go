@@ -48,13 +48,14 @@ func (c *conn) letGo() {
 	}
 }
 
-// gone tells the shards that the connection has ended: by its client, unless this node ended it.
+// gone tells the shards that the connection has ended: by its client, unless this node ended it, be it for a broker behind
+// that owed answers.
 func (c *conn) gone() {
 	k := &c.hold
 	if k.last == 0 {
 		return
 	}
-	byClient := !c.evicted.Load() && c.g.ctx.Err() == nil
+	byClient := (c.left.Load() || c.hungUp() && c.left.Load()) && !c.evicted.Load() && c.g.ctx.Err() == nil
 	k.holder.Release(k.last)
 	for n := range c.g.coords.Shards() {
 		if k.shards&(1<<(n%64)) != 0 {

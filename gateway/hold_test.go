@@ -166,6 +166,46 @@ func TestALostInnerHopIsNotTheClientsDoing(t *testing.T) {
 	})
 }
 
+// TestALostBrokerBehindIsNotTheClientsDoing: a broker that owes answers takes the client's connection with it.
+func TestALostBrokerBehindIsNotTheClientsDoing(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1, brokers: 1, topics: []string{"in"}})
+	w.mu.Lock()
+	w.holds = true
+	w.mu.Unlock()
+	c := dialPort(t, w.nodes[0].addr())
+	do[*kmsg.StreamsGroupHeartbeatResponse](c, beat("g", "m", 0), 1)
+	fetch := kmsg.NewPtrFetchRequest()
+	fetch.Version, fetch.MaxWaitMillis, fetch.MinBytes, fetch.MaxBytes = 4, 20_000, 1, 1<<20
+	topic := kmsg.NewFetchRequestTopic()
+	partition := kmsg.NewFetchRequestTopicPartition()
+	partition.PartitionMaxBytes = 1 << 20
+	topic.Topic, topic.Partitions = "in", append(topic.Partitions, partition)
+	fetch.Topics = append(fetch.Topics, topic)
+	c.send(c.encode(fetch))
+	state := func() (int, []bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.hung), append([]bool(nil), w.gone...)
+	}
+	sendHeld(t, c, state)
+	w.kafka.Close()
+	eventually(t, "the shard is told that the connection ended, not by its client", func() bool {
+		hung, gone := state()
+		return hung == 0 && len(gone) == 1 && !gone[0]
+	})
+}
+
+// TestAConnectionThatIsRefusedIsNotTheClientsDoing: it lives, and was cut off for what it sent.
+func TestAConnectionThatIsRefusedIsNotTheClientsDoing(t *testing.T) {
+	_, c, state := holdingWorld(t, 0)
+	sendHeld(t, c, state)
+	c.send([]byte{0, 0, 0, 8, 0x7f, 0xff, 0, 0, 0, 0, 0, 1})
+	eventually(t, "the shard is told that the connection ended, not by its client", func() bool {
+		hung, gone := state()
+		return hung == 0 && len(gone) == 1 && !gone[0]
+	})
+}
+
 func TestANewLeaderEndsAHoldAtTheOldOne(t *testing.T) {
 	w, c, state := holdingWorld(t, 1)
 	b, corr := sendHeld(t, c, state)
