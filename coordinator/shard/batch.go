@@ -106,6 +106,7 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	}
 	if sm := g.soft.Members[d.Soft.Removed]; sm != nil {
 		b.removed = append(b.removed, removed{t.group, d.Soft.Removed, sm})
+		m.forgetConnection(memberKey{t.group, d.Soft.Removed}, sm)
 	}
 	m.applySoft(t.group, g.soft, &d.Soft)
 	return true

@@ -13,27 +13,39 @@ func (m *Machine) connected(c *Call, r *streams.HeartbeatRequest, soft *streams.
 	}
 	sm := soft.Members[r.MemberID]
 	g := m.working.Group(r.GroupID)
+	if sm == nil || g == nil || g.Member(r.MemberID) == nil || sm.Connection == c.Hold.ID && !c.Hold.ended.Load() &&
+		r.MemberEpoch != streams.StaticLeaveEpoch {
+		return
+	}
+	key := memberKey{g.ID, g.Member(r.MemberID).ID}
+	m.forgetConnection(key, sm)
 	switch {
-	case sm == nil || g == nil || g.Member(r.MemberID) == nil:
 	case r.MemberEpoch == streams.StaticLeaveEpoch: // it said that it goes
-		sm.Connection = 0
 	case c.Hold.gone.Load(): // its connection ended while the heartbeat waited for its turn
-		m.startDisconnect(memberKey{g.ID, g.Member(r.MemberID).ID}, sm, limit)
+		m.startDisconnect(key, sm, limit)
 	case c.Hold.ended.Load(): // its end is told once
-		sm.Connection = 0
-	case sm.Connection != c.Hold.ID:
+	default:
 		sm.Connection = c.Hold.ID
 		members := m.kept.connections[sm.Connection]
 		if members == nil {
 			members = map[memberKey]struct{}{}
 			m.kept.connections[sm.Connection] = members
 		}
-		members[memberKey{g.ID, g.Member(r.MemberID).ID}] = struct{}{}
+		members[key] = struct{}{}
 	}
 }
 
-func (m *Machine) startDisconnect(key memberKey, sm *streams.SoftMember, limit int64) {
+// forgetConnection forgets over which connection a member was heard: one may live for long and be used by many members.
+func (m *Machine) forgetConnection(key memberKey, sm *streams.SoftMember) {
+	members := m.kept.connections[sm.Connection]
+	if delete(members, key); len(members) == 0 {
+		delete(m.kept.connections, sm.Connection)
+	}
 	sm.Connection = 0
+}
+
+func (m *Machine) startDisconnect(key memberKey, sm *streams.SoftMember, limit int64) {
+	m.forgetConnection(key, sm)
 	sm.DisconnectDeadline = m.now + limit
 	m.timers.arm(timerKey{kind: timerMember, group: key.group, member: key.member}, sm.NextDeadline())
 }

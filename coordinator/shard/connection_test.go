@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/coordd/coordd/coordinator/streams"
@@ -115,5 +116,66 @@ func TestNothingIsKeptOfAnEndedConnection(t *testing.T) {
 	l.send(beat("g", "a", calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch))
 	if n := len(r.kept.connections); n != 0 {
 		t.Fatalf("%d connections are remembered for ever", n)
+	}
+}
+
+// TestAConnectionRemembersOnlyTheMembersThatThereAre: a client may join and leave over one connection for ever.
+func TestAConnectionRemembersOnlyTheMembersThatThereAre(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 20_000
+	ls, calls, _ := r.stable("g", "a")
+	remembered := func() (n int) {
+		for _, members := range r.kept.connections {
+			n += len(members)
+		}
+		return n
+	}
+	l := r.line()
+	for i := range 20 {
+		id := fmt.Sprintf("m%d", i)
+		c, _ := l.send(join("g", id))
+		r.commitAll()
+		if i%2 == 0 { // it goes on over another connection
+			l.send(beat("g", id, c.Heartbeat.MemberEpoch))
+			r.commitAll()
+			other := r.line()
+			other.send(beat("g", id, c.Heartbeat.MemberEpoch))
+			r.settle()
+			other.send(beat("g", id, streams.LeaveEpoch))
+		} else {
+			l.send(beat("g", id, streams.LeaveEpoch))
+		}
+		r.settle()
+	}
+	if n := remembered(); n != 1 || len(r.kept.connections) != 1 {
+		t.Fatalf("%d members over %d connections are remembered, there is 1", n, len(r.kept.connections))
+	}
+	r.Gone(r.now, ls[0].holder, true)
+	r.pass(21_000)
+	if r.committed.Group("g").NumMembers() != 0 {
+		t.Fatal("the member whose connection ended is still there")
+	}
+	_ = calls
+}
+
+// TestAMemberIsHeardAgainAfterARefusedLeave: what was forgotten for a leave that did not come to be is known again with the
+// next heartbeat.
+func TestAMemberIsHeardAgainAfterARefusedLeave(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 20_000
+	ls, calls, _ := r.stable("g", "a", "b")
+	epoch := calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch
+	ls[0].send(beat("g", "a", streams.LeaveEpoch))
+	r.ProposalFailed(r.now, r.inflight.id, true)
+	r.queue = nil // the leave is lost with its client
+	clear(r.queued)
+	r.pass(100)
+	l := r.line()
+	l.send(beat("g", "a", epoch))
+	r.settle()
+	r.Gone(r.now, l.holder, true)
+	r.pass(21_000)
+	if g := r.committed.Group("g"); g.Member("a") != nil || g.Member("b") == nil {
+		t.Fatal("the end of the member's connection was not noticed")
 	}
 }

@@ -119,8 +119,9 @@ func (m *Machine) unhold(h *held) *Call {
 // letGo has a held heartbeat answered: at once where that needs no entry of the log, else as soon as one may be written.
 // While leadership is being handed over it waits, as calls do.
 func (m *Machine) letGo(h *held) {
+	listed := h.over
 	h.over, h.cut = true, true
-	if !m.paused && m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) {
+	if !m.paused && m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) || listed {
 		return
 	}
 	m.kept.over = append(m.kept.over, h)
