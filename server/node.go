@@ -7,6 +7,7 @@ import (
 	"errors"
 	mathrand "math/rand/v2"
 	"net"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,10 @@ type Node struct {
 	store        Store
 	gateway      *gateway.Gateway
 
+	// computing has a place for each target assignment that is computed at the same time: a large one takes a core, and
+	// memory, for as long as it lasts.
+	computing chan struct{}
+
 	draining atomic.Bool
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -97,7 +102,9 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	if parts.Logger == nil {
 		parts.Logger = hclog.NewNullLogger()
 	}
-	n := &Node{config: cfg, log: parts.Logger, clock: newClock(parts.WallClock), parts: parts}
+	n := &Node{
+		config: cfg, log: parts.Logger, clock: newClock(parts.WallClock), parts: parts, computing: make(chan struct{}, max(1, runtime.NumCPU()/2)),
+	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)

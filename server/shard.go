@@ -336,7 +336,12 @@ func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assigno
 
 // Compute implements shard.Host.
 func (r *runner) Compute(op uint64, job *streams.TargetJob) {
-	go func() { r.post(input{kind: inputComputed, id: op, any: job.Run()}) }()
+	go func() {
+		r.node.computing <- struct{}{}
+		target := job.Run()
+		<-r.node.computing
+		r.post(input{kind: inputComputed, id: op, any: target})
+	}()
 }
 
 // CreationError implements shard.Host.

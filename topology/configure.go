@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// MaxTasks is how many tasks a topology may have in all. A few bytes of a topology make a task for each partition of a topic:
+// without a bound one request could have millions assigned.
+const MaxTasks = 100_000
+
 // Configure sets a valid topology against the topics that exist: it decides the partition counts of internal topics
 // and the number of tasks, and finds out what is missing (Kafka's InternalTopicManager.configureTopics). The result
 // does not depend on the order of anything in t. The error is an *InvalidTopology: no topics could make t run.
@@ -41,12 +45,18 @@ func configure(t *Topology, m Metadata) ([]ConfiguredSubtopology, []InternalTopi
 		}
 	}
 	subtopologies := make([]ConfiguredSubtopology, 0, len(c.subtopologies))
+	tasks := int64(0)
 	for _, s := range c.subtopologies {
 		configured, err := c.subtopology(s)
 		if err != nil {
 			return nil, nil, err
 		}
 		subtopologies = append(subtopologies, configured)
+		tasks += int64(configured.NumTasks)
+	}
+	if tasks > MaxTasks {
+		return nil, nil, &Problem{IncorrectlyPartitionedTopics, fmt.Sprintf("The topology has %d tasks, one for each partition that "+
+			"a subtopology reads; at most %d are supported", tasks, MaxTasks)}
 	}
 	create, err := c.internalTopics(subtopologies)
 	if err != nil {

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -331,4 +332,40 @@ func TestConfigureIsReadyAfterCreation(t *testing.T) {
 			t.Fatalf("counts changed by creation (-before +after):\n%s", d)
 		}
 	})
+}
+
+func TestTasksAreBounded(t *testing.T) {
+	for _, test := range []struct {
+		subtopologies int
+		ready         bool
+	}{{2, true}, {3, false}, {43_000, false}} { // the last are more than an int32 can count
+		top := &Topology{}
+		for i := range test.subtopologies {
+			top.Subtopologies = append(top.Subtopologies, Subtopology{ID: strconv.Itoa(i), SourceTopics: []string{"in"}})
+		}
+		c, err := Configure(top, fakeMetadata{"in": MaxTasks / 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Ready() != test.ready {
+			t.Errorf("%d subtopologies: ready %v", test.subtopologies, c.Ready())
+		}
+		if !test.ready && (c.Problem == nil || c.Problem.Kind != IncorrectlyPartitionedTopics || len(c.Create) > 0 ||
+			!strings.Contains(c.Problem.Detail, strconv.Itoa(test.subtopologies*MaxTasks/2)) || !strings.Contains(c.Problem.Detail, strconv.Itoa(MaxTasks))) {
+			t.Errorf("%d subtopologies: %+v", test.subtopologies, c.Problem)
+		}
+	}
+}
+
+// TestFixedRepartitionCountsAreBounded: nobody creates a topic for a count that a client made up.
+func TestFixedRepartitionCountsAreBounded(t *testing.T) {
+	top := &Topology{Subtopologies: []Subtopology{
+		{ID: "0", SourceTopics: []string{"in"}, RepartitionSinkTopics: []string{"r"}},
+		{ID: "1", RepartitionSourceTopics: []InternalTopic{{Name: "r", Partitions: math.MaxInt32}},
+			StateChangelogTopics: []InternalTopic{{Name: "c"}}},
+	}}
+	c, err := Configure(top, fakeMetadata{"in": 1})
+	if err != nil || c.Problem == nil || c.Problem.Kind != IncorrectlyPartitionedTopics || len(c.Create) > 0 {
+		t.Errorf("%v %+v", err, c)
+	}
 }

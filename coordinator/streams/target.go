@@ -181,6 +181,9 @@ func (t *targetInput) changes() (changedTargets, error) {
 		if old != nil && old.Assignment.SameTasks(goal) {
 			continue
 		}
+		if err := checkStorable(t.groupID, id, goal); err != nil {
+			return changedTargets{}, err
+		}
 		c.records = append(c.records, record.Record{
 			Key:   record.Key{Type: record.TypeTargetMember, Group: t.groupID, Member: id},
 			Value: &record.TargetMember{Assignment: goal},

@@ -4,8 +4,24 @@ import (
 	"fmt"
 
 	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
+
+// maxAssigned is how many bytes a member's tasks may take in a record: half of one, since the tasks that the member is to
+// give up stand beside those that it keeps.
+const maxAssigned = record.MaxRecordSize / 2
+
+// checkStorable refuses tasks of a member that no record could hold: the group would never get over them.
+func checkStorable(group, member string, goal topology.Assignment) error {
+	r := record.Record{Key: record.Key{Type: record.TypeCurrentAssignment, Group: group, Member: member},
+		Value: &record.CurrentAssignment{Assigned: goal}}
+	if size := record.Size(r); size > maxAssigned {
+		return fmt.Errorf("member %s would get %d tasks, which take %d bytes; at most %d can be stored: the group needs more members",
+			member, goal.Len(), size, maxAssigned)
+	}
+	return nil
+}
 
 // checkAssignment refuses an assignor's result that would break a client or run a task twice, before anybody sees it:
 // members and tasks exist, no task is active twice, and no process holds two copies of a task.
