@@ -77,6 +77,37 @@ func (g *Group) LastJournal() *record.JournalEntry {
 	return last.entry()
 }
 
+// JournalExcess lists the slots of the oldest entries that have to go, the oldest first, so that the others take at most
+// limit bytes, each counted with the group's id, which is part of its key. The entry in slot except does not count.
+func (g *Group) JournalExcess(limit int, except int32) []int32 {
+	if g == nil {
+		return nil
+	}
+	size := func(s *journalSlot) int {
+		if s.slot == except {
+			return 0
+		}
+		return len(s.encoded) + len(g.ID)
+	}
+	total := 0
+	for i := range g.journal {
+		total += size(&g.journal[i])
+	}
+	if total <= limit {
+		return nil
+	}
+	slots := slices.Clone(g.journal)
+	slices.SortStableFunc(slots, func(a, b journalSlot) int { return cmp.Compare(a.sequence, b.sequence) })
+	var excess []int32
+	for i := range slots {
+		if n := size(&slots[i]); n > 0 && total > limit {
+			total -= n
+			excess = append(excess, slots[i].slot)
+		}
+	}
+	return excess
+}
+
 // Journal yields the journal entries, the newest first.
 func (g *Group) Journal() iter.Seq[*record.JournalEntry] {
 	return func(yield func(*record.JournalEntry) bool) {

@@ -17,6 +17,9 @@ const (
 	// maxText and maxDetail bound ids and explanations in an entry, in bytes.
 	maxText   = 64
 	maxDetail = 128
+	// maxJournal bounds the entries of a group, in bytes: the oldest go before there are as many as there may be. All of them
+	// have room unless nearly every entry lists as many members with ids of 36 bytes as it can.
+	maxJournal = 512 << 10
 )
 
 // note is what a decision tells the journal beside its Cause.
@@ -59,10 +62,14 @@ func (d *Decision) putJournal(g *fsm.Group, groupID string, now int64) {
 	if j.entry == nil {
 		return
 	}
-	d.Records = append(d.Records, record.Record{
+	r := record.Record{
 		Key:   record.Key{Type: record.TypeJournalEntry, Group: groupID, ID: int32(j.entry.Sequence % record.JournalSlots)},
 		Value: j.entry,
-	})
+	}
+	for _, slot := range g.JournalExcess(maxJournal-record.Size(r), r.Key.ID) {
+		d.Records = append(d.Records, record.Record{Key: record.Key{Type: record.TypeJournalEntry, Group: groupID, ID: slot}})
+	}
+	d.Records = append(d.Records, r)
 }
 
 // journalist writes one entry: a new one, or the last one over again.
