@@ -119,11 +119,11 @@ func (c *groupConfigs) takeOver(before, now fsm.State) (changed []string) {
 		c.effective[id] = settings
 		changed = append(changed, id)
 		for _, s := range clamped {
-			c.node.log.Warn("a group's setting is outside of what this node allows", "group", id, "setting", s.Name,
+			c.node.log.Warn("a group's setting is outside of what this node allows", "group", cut(id), "setting", s.Name,
 				"stored", s.Stored, "used", s.Effective)
 		}
 		if settings.SessionTimeoutMs <= settings.HeartbeatIntervalMs {
-			c.node.log.Warn("a group's session timeout is not above its heartbeat interval: its members will be removed", "group", id,
+			c.node.log.Warn("a group's session timeout is not above its heartbeat interval: its members will be removed", "group", cut(id),
 				"session.timeout.ms", settings.SessionTimeoutMs, "heartbeat.interval.ms", settings.HeartbeatIntervalMs)
 		}
 	}
@@ -285,7 +285,7 @@ func (c *groupConfigs) write(records []record.Record, validateOnly, after bool) 
 	switch {
 	case err == nil:
 		for _, r := range records {
-			c.node.log.Info("settings of a group changed", "group", r.Key.Group, "settings", settingsText(r))
+			c.node.log.Info("settings of a group changed", "group", cut(r.Key.Group), "settings", settingsText(r))
 		}
 		return nil
 	case errors.Is(err, raftnode.ErrRejected):
@@ -311,7 +311,7 @@ func settingsText(r record.Record) string {
 	}
 	var list []string
 	for _, s := range v.Settings {
-		list = append(list, s.Key+"="+s.Value)
+		list = append(list, s.Key+"="+cut(s.Value))
 	}
 	return strings.Join(list, " ")
 }

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strings"
+
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -11,14 +13,25 @@ import (
 )
 
 // observer writes the log line and counts the metric of what happens in shards: one line for each change of a group's
-// state, each new group epoch and each failure; for what members are refused at most one a second and code, since members
-// may try again at once; none for a steady heartbeat.
+// state and each new group epoch; for failures at most one a second and group, and for what members are refused one a second
+// and code, since both are tried again, maybe at once; none for a steady heartbeat. Names are cut: clients choose them.
 type observer struct {
 	log        hclog.Logger
 	rebalances *prometheus.CounterVec
 	errors     *prometheus.CounterVec
 
 	refused loglimit.Limit[coordinator.Code]
+	failed  loglimit.Limit[string]
+}
+
+// maxLogged bounds a name or explanation in a line of the log, in bytes.
+const maxLogged = 256
+
+func cut(s string) string {
+	if len(s) <= maxLogged {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxLogged], "") + "…"
 }
 
 func newObserver(log hclog.Logger, registry *prometheus.Registry) *observer {
@@ -54,20 +67,22 @@ func (n *Node) recordsSkipped(of string) func(records int) {
 func (o *observer) event(number uint32, e shard.Event) {
 	switch {
 	case e.Failed != nil:
-		o.log.Error("a decision failed", "group", e.Group, "error", e.Failed)
+		if skipped, ok := o.failed.Pass(cut(e.Group)); ok {
+			o.log.Error("a decision failed", "group", cut(e.Group), "error", e.Failed, "left-out", skipped)
+		}
 	case e.Refused != nil:
 		o.errors.WithLabelValues(codeLabel(e.Refused.Code)).Inc()
 		if skipped, ok := o.refused.Pass(e.Refused.Code); ok {
-			o.log.Warn("refused", "group", e.Group, "member", e.Member, "code", int(e.Refused.Code), "reason", e.Refused.Message,
+			o.log.Warn("refused", "group", cut(e.Group), "member", cut(e.Member), "code", int(e.Refused.Code), "reason", cut(e.Refused.Message),
 				"left-out", skipped)
 		}
 	case e.Cause.Kinds != 0:
 		o.rebalances.WithLabelValues(e.Cause.Kinds.Label()).Inc()
-		o.log.Info("new group epoch", "group", e.Group, "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
-			"member", e.Cause.MemberID, "host", e.Cause.Host, "detail", e.Cause.Detail)
+		o.log.Info("new group epoch", "group", cut(e.Group), "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
+			"member", cut(e.Cause.MemberID), "host", e.Cause.Host, "detail", cut(e.Cause.Detail))
 	case e.Expired:
-		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", e.Group)
+		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:
-		o.log.Info("group state", "group", e.Group, "shard", number, "from", string(e.Before), "to", string(e.After))
+		o.log.Info("group state", "group", cut(e.Group), "shard", number, "from", string(e.Before), "to", string(e.After))
 	}
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/coordinator/streams"
 )
 
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
@@ -30,4 +32,40 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 			t.Errorf("%d lines:\n%s", n, out.String())
 		}
 	})
+}
+
+func TestFailuresDoNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		o := newObserver(hclog.New(&hclog.LoggerOptions{Output: &out}), nil)
+		for range 2 {
+			for range 1000 {
+				o.event(0, shard.Event{Group: "g", Failed: errors.New("no assignment")})
+			}
+			o.event(0, shard.Event{Group: "other", Failed: errors.New("no assignment")})
+			time.Sleep(time.Second)
+		}
+		if n := strings.Count(out.String(), "a decision failed"); n != 4 || !strings.Contains(out.String(), "left-out=999") {
+			t.Errorf("%d lines:\n%s", n, out.String())
+		}
+	})
+}
+
+func TestNamesInTheLogAreCut(t *testing.T) {
+	var out bytes.Buffer
+	o := newObserver(hclog.New(&hclog.LoggerOptions{Output: &out}), nil)
+	long := strings.Repeat("ä", 10_000) + "\n\x1b[2J"
+	for _, e := range []shard.Event{
+		{Group: long, Failed: errors.New("x")},
+		{Group: long, Member: long, Refused: &coordinator.Error{Code: coordinator.UnknownMemberID, Message: long}},
+		{Group: long, Cause: streams.Cause{Kinds: streams.CauseJoin, MemberID: long, Detail: long}},
+		{Group: long, Expired: true},
+		{Group: long, Before: streams.StateEmpty, After: streams.StateDead},
+	} {
+		out.Reset()
+		o.event(0, e)
+		if n := out.Len(); n == 0 || n > 4*maxLogged || strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "\n") != 1 {
+			t.Errorf("%d bytes: %.300q", n, out.String())
+		}
+	}
 }
