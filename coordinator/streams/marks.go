@@ -33,10 +33,15 @@ func (d *Decision) putMarks(g *fsm.Group, groupID string, marks record.GroupMark
 // the initial delay, and the first wish to shut the application down is kept.
 func (h *heartbeat) mark(d *Decision) {
 	first := numMembers(h.group) == 0
-	if !first && !h.req.ShutdownApplication {
+	// In Kafka the group is empty for a moment, which ends the wish, while its only member is replaced.
+	only := h.replaced != nil && numMembers(h.group) == 1
+	if !first && !only && !h.req.ShutdownApplication {
 		return
 	}
 	marks := *marksOf(h.group)
+	if only {
+		marks.ShutdownBy = ""
+	}
 	if first {
 		marks.EmptySinceMs, marks.DelayUntilMs = 0, h.delayUntil(d)
 	}

@@ -254,8 +254,8 @@ func sortedOffsets(field string, in []TaskOffset) ([]TaskOffset, *coordinator.Er
 	slices.SortFunc(out, func(a, b TaskOffset) int { return a.Compare(b.Task) })
 	for i := 1; i < len(out); i++ {
 		if out[i].Task == out[i-1].Task {
-			return nil, coordinator.Errorf(coordinator.InvalidRequest, "%s contain task %s_%d twice.",
-				field, out[i].Subtopology, out[i].Partition)
+			return nil, coordinator.Errorf(coordinator.InvalidRequest, "Task offsets contain a duplicate entry for subtopology %s and partition %d in %s.",
+				out[i].Subtopology, out[i].Partition, field)
 		}
 	}
 	return out, nil

@@ -81,6 +81,8 @@ func (h *heartbeat) replace(d *Decision, old *fsm.Member) {
 		record.Record{Key: h.memberKey(record.TypeTargetMember), Value: h.target},
 		record.Record{Key: h.memberKey(record.TypeCurrentAssignment), Value: h.current},
 	)
+	// What the one that was away reported of its tasks says nothing of the one that came.
+	d.Soft.TaskOffsets, d.Soft.TaskEndOffsets = []TaskOffset{}, []TaskOffset{}
 	if old.ID != h.memberID {
 		d.Soft.Removed = old.ID
 		n := d.noted()
