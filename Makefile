@@ -4,10 +4,10 @@ GO ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build test race sim e2e bench lint fuzz mutate
+.PHONY: help build test race sim e2e differential bench lint fuzz mutate
 
 help: ## print this help
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/coordd
 	$(GO) build -trimpath -o bin/coordd ./cmd/coordd
@@ -27,6 +27,11 @@ sim: ## the cluster in virtual time under faults; SEED=n repeats a run
 e2e: ## real processes, real Kafka, real Streams apps (needs JDK 17 and Maven)
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
 	$(GO) test -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
+
+differential: ## COUNT random scripts (default 500) from SEED on, on real Kafka and on coordd, every answer compared
+	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
+	$(GO) test -tags e2e -count=1 -timeout 12h -v -run '^TestDifferential$$' ./test/e2e \
+		-differential.seed=$(or $(SEED),1) -differential.count=$(or $(COUNT),500)
 
 bench: ## figures beside real Kafka in one run (needs JDK 17 and Maven); SECTION=heartbeats,converge,… (README in test/bench)
 	$(GO) run ./test/bench/run --section "$(SECTION)"

@@ -157,6 +157,13 @@ func show(v any) string {
 	return fmt.Sprint(v)
 }
 
+// FirstDifference tells where two answers differ, compared as a step with that mode and those fields left out is (see README.md);
+// "" when they do not. A message of have may go on where that of want ends.
+func FirstDifference(want, have any, mode string, ignore ...string) string {
+	st := step{compare: mode, ignore: ignore}
+	return firstDiff("", reduce(want, st, true), reduce(have, st, true))
+}
+
 func firstDiff(path string, w, h any) string {
 	if reflect.DeepEqual(w, h) || saysMore(path, w, h) {
 		return ""

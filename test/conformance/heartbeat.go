@@ -39,10 +39,8 @@ func (r *runner) heartbeat(kind beatKind, m *member, o fields) (*kmsg.StreamsGro
 	req.EndpointInformationEpoch = m.endpointEpoch
 	req.RebalanceTimeoutMillis = -1
 	req.InstanceID = m.instance
-	if o["tasks"] == "assigned" {
-		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = parseTasks("assigned", m.active), parseTasks("assigned", m.standby), parseTasks("assigned", m.warmup)
-	} else if o.has("tasks") {
-		panic("tasks can only be: assigned")
+	if o.has("tasks") {
+		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = m.report(o.str("tasks", ""))
 	}
 	setEndpoint := func(s *string) {
 		if s == nil {
@@ -146,10 +144,16 @@ func (r *runner) heartbeat(kind beatKind, m *member, o fields) (*kmsg.StreamsGro
 	kr, err := r.c.group(req.Group, req, func(x kmsg.Response) int16 { return x.(*kmsg.StreamsGroupHeartbeatResponse).ErrorCode })
 	check(err)
 	resp := kr.(*kmsg.StreamsGroupHeartbeatResponse)
+	if r.o.Heard != nil {
+		r.o.Heard(req, resp)
+	}
 	r.unrepeat(m, req, resp, sent)
 	if v, ok := o["remember"]; resp.ErrorCode == 0 && (!ok || v == true) {
 		m.epoch = resp.MemberEpoch
 		m.endpointEpoch = resp.EndpointInformationEpoch
+		if resp.ActiveTasks != nil && !m.has(resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks) {
+			m.before = [3][]kmsg.TaskIDs{m.active, m.standby, m.warmup}
+		}
 		if resp.ActiveTasks != nil {
 			m.active = resp.ActiveTasks
 		}
@@ -169,23 +173,25 @@ func (r *runner) unrepeat(m *member, req *kmsg.StreamsGroupHeartbeatRequest, res
 	if resp.ErrorCode != 0 {
 		return
 	}
-	same := func(active, standby, warmup []kmsg.TaskIDs) bool {
-		return show(tasksOut(notNil(active))) == show(tasksOut(notNil(m.active))) &&
-			show(tasksOut(notNil(standby))) == show(tasksOut(notNil(m.standby))) &&
-			show(tasksOut(notNil(warmup))) == show(tasksOut(notNil(m.warmup)))
-	}
 	interval := time.Duration(resp.HeartbeatIntervalMillis) * time.Millisecond
 	switch {
-	case req.ActiveTasks != nil && same(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks):
+	case req.ActiveTasks != nil && m.has(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks):
 		m.told = time.Time{}
 	case req.MemberEpoch <= 0 || req.ActiveTasks != nil || req.MemberEpoch != m.epoch || resp.ActiveTasks == nil:
-	case r.o.Repeats && !m.told.IsZero() && time.Since(m.told) >= interval && same(resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks):
+	case r.o.Repeats && !m.told.IsZero() && time.Since(m.told) >= interval && m.has(resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks):
 		resp.ActiveTasks, resp.StandbyTasks, resp.WarmupTasks = nil, nil, nil
 		m.told = sent
 	}
 	if resp.ActiveTasks != nil {
 		m.told = sent
 	}
+}
+
+// has says whether these are the tasks that the member was assigned last.
+func (m *member) has(active, standby, warmup []kmsg.TaskIDs) bool {
+	return show(tasksOut(notNil(active))) == show(tasksOut(notNil(m.active))) &&
+		show(tasksOut(notNil(standby))) == show(tasksOut(notNil(m.standby))) &&
+		show(tasksOut(notNil(warmup))) == show(tasksOut(notNil(m.warmup)))
 }
 
 func statusOut(st []kmsg.StreamsGroupHeartbeatResponseStatus) any {

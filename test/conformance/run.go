@@ -23,6 +23,8 @@ type Options struct {
 	// BeforeStep is called before each step (counted from 1); what it returns is called after the step. An error ends the
 	// scenario. Nil: nothing is called.
 	BeforeStep func(s *Scenario, nr int) (after func(), err error)
+	// Heard is called with each heartbeat of a streams group and its answer. Nil: nothing is called.
+	Heard func(*kmsg.StreamsGroupHeartbeatRequest, *kmsg.StreamsGroupHeartbeatResponse)
 }
 
 // Shards moves the leaders of groups' shards, or keeps them in place.
@@ -83,17 +85,44 @@ func Ping(o Options) error {
 
 // Run plays a scenario. It always gives an answer for each step.
 func Run(s *Scenario, o Options) *Answers {
-	r := &runner{s: s, o: o, c: newClient(o), members: map[string]*member{}}
-	defer r.c.close()
+	p := NewPlayer(s, o)
+	defer p.Close()
 	g := &Answers{Scenario: s.Name}
-	for i, st := range s.steps {
-		var out any = obj{failed: "not run, see the step before"}
-		if !r.lost {
-			out = r.step(i+1, st)
-		}
-		g.Steps = append(g.Steps, Answer{N: i + 1, Step: st.title(s.id), Out: r.hide(out)})
+	for nr := range s.NumSteps() {
+		g.Steps = append(g.Steps, p.Step(nr+1))
 	}
 	return g
+}
+
+// Player plays a scenario one step at a time, for those who look at an answer before they go on.
+type Player struct{ r *runner }
+
+// NewPlayer begins a scenario; the player is to be closed.
+func NewPlayer(s *Scenario, o Options) *Player {
+	return &Player{&runner{s: s, o: o, c: newClient(o), members: map[string]*member{}}}
+}
+
+// Close ends the player's connections.
+func (p *Player) Close() { p.r.c.close() }
+
+// Step plays a step of the scenario, counted from 1.
+func (p *Player) Step(nr int) Answer { return p.play(nr, p.r.s.steps[nr-1]) }
+
+// Do plays a step that the scenario does not have, given as it would stand there.
+func (p *Player) Do(raw map[string]any) Answer {
+	st, err := parseStep(raw)
+	if err != nil {
+		return Answer{Out: obj{failed: err.Error()}}
+	}
+	return p.play(0, st)
+}
+
+func (p *Player) play(nr int, st step) Answer {
+	var out any = obj{failed: "not run, see the step before"}
+	if !p.r.lost {
+		out = p.r.step(nr, st)
+	}
+	return Answer{N: nr, Step: st.title(p.r.s.id), Out: p.r.hide(out)}
 }
 
 // member is what a well-behaved client remembers.
@@ -110,7 +139,8 @@ type member struct {
 	active        []kmsg.TaskIDs
 	standby       []kmsg.TaskIDs
 	warmup        []kmsg.TaskIDs
-	told          time.Time // when it asked for the task lists that it has not acknowledged; zero when there are none
+	before        [3][]kmsg.TaskIDs // active, standby and warm-up tasks as assigned before the last change
+	told          time.Time         // when it asked for the task lists that it has not acknowledged; zero when there are none
 	topology      string
 	generation    int32 // classic members
 	joinedClassic bool

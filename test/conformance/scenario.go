@@ -71,8 +71,13 @@ func loadScenario(file, suffix string) (*Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Scenario{Name: strings.TrimSuffix(filepath.Base(file), ".yaml")}
-	s.id = "o-" + s.Name + suffix + "-s" // no scenario's id plus "-" begins another's
+	name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	return NewScenario(name, "o-"+name+suffix+"-s", raw) // no scenario's id plus "-" begins another's
+}
+
+// NewScenario reads a scenario from YAML. The id is what $s stands for: its group, and what its topics begin with.
+func NewScenario(name, id string, raw []byte) (*Scenario, error) {
+	s := &Scenario{Name: name, id: id}
 	dec := yaml.NewDecoder(strings.NewReader(strings.ReplaceAll(string(raw), "$s", s.id)))
 	dec.KnownFields(true)
 	if err := dec.Decode(s); err != nil {

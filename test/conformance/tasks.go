@@ -38,6 +38,71 @@ func parseTasks(v any, owned []kmsg.TaskIDs) []kmsg.TaskIDs {
 	return out
 }
 
+// report gives the three task lists that a member reports: the tasks it was assigned last, or what a client may send that is
+// not so far yet, or has lost something, or is wrong.
+func (m *member) report(what string) (active, standby, warmup []kmsg.TaskIDs) {
+	active, standby, warmup = notNil(m.active), notNil(m.standby), notNil(m.warmup)
+	switch what {
+	case "assigned":
+	case "previous": // it has not applied the last change
+		active, standby, warmup = notNil(m.before[0]), notNil(m.before[1]), notNil(m.before[2])
+	case "fewer": // it has not started, or has given up, one of its tasks
+		if len(active) > 0 {
+			active = withoutFirst(active)
+		} else if len(standby) > 0 {
+			standby = withoutFirst(standby)
+		}
+	case "more": // it claims a task that it was not given
+		active = withOther(active, standby, warmup)
+	case "swapped":
+		active, standby = standby, active
+	default:
+		panic("tasks can be assigned, previous, fewer, more or swapped, not " + what)
+	}
+	return active, standby, warmup
+}
+
+func withoutFirst(in []kmsg.TaskIDs) []kmsg.TaskIDs {
+	first := in[0]
+	first.Partitions = first.Partitions[1:]
+	if len(first.Partitions) == 0 {
+		return notNil(in[1:])
+	}
+	return append([]kmsg.TaskIDs{first}, in[1:]...)
+}
+
+// withOther adds the first partition of subtopology 0 that is in none of the lists.
+func withOther(active, standby, warmup []kmsg.TaskIDs) []kmsg.TaskIDs {
+	const subtopology = "0"
+	held := map[int32]bool{}
+	for _, tasks := range [][]kmsg.TaskIDs{active, standby, warmup} {
+		for _, t := range tasks {
+			if t.SubtopologyID == subtopology {
+				for _, p := range t.Partitions {
+					held[p] = true
+				}
+			}
+		}
+	}
+	other := int32(0)
+	for held[other] {
+		other++
+	}
+	out, added := []kmsg.TaskIDs{}, false
+	for _, t := range active {
+		if t.SubtopologyID == subtopology {
+			t.Partitions, added = append(append([]int32{}, t.Partitions...), other), true
+		}
+		out = append(out, t)
+	}
+	if !added {
+		t := kmsg.NewTaskIDs()
+		t.SubtopologyID, t.Partitions = subtopology, []int32{other}
+		out = append(out, t)
+	}
+	return out
+}
+
 func tasksOut(ts []kmsg.TaskIDs) any {
 	if ts == nil {
 		return nil

@@ -25,7 +25,8 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := conformance.Options{Bootstrap: startConformant(t, folder+"broker.properties"), Propagation: 150 * time.Millisecond, Patience: 20 * time.Second, Repeats: true}
+	_, bootstrap := startConformant(t, folder+"broker.properties")
+	options := conformance.Options{Bootstrap: bootstrap, Propagation: 150 * time.Millisecond, Patience: 20 * time.Second, Repeats: true}
 	answers := make([]*conformance.Answers, len(scenarios))
 	const atATime = 6
 	width := make(chan struct{}, atATime)
@@ -57,9 +58,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// startConformant starts Kafka and three nodes with the settings that the scenarios were recorded with, and returns the
-// address of a node.
-func startConformant(t *testing.T, properties string) string {
+// startConformant starts Kafka and three nodes in front of it with the settings that the scenarios were recorded with, and
+// returns the addresses of both.
+func startConformant(t *testing.T, properties string) (kafka, node string) {
 	t.Helper()
 	dir := place(t)
 	raw, err := os.ReadFile(properties)
@@ -96,5 +97,5 @@ func startConformant(t *testing.T, properties string) string {
 	if err := c.WaitSpread(t.Context(), 3*time.Second, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	return c.Nodes[0].Client
+	return k.Bootstrap(), c.Nodes[0].Client
 }
