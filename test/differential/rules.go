@@ -252,6 +252,8 @@ func (d *duel) tasks(kx, cx *exchange) verdict {
 	const rule = "tasks told again"
 	report, reported := cx.reported()
 	switch {
+	case cok && !(kok && kl.equal(cl)) && reported && givenBack(cx, cl):
+		return verdict{rule: "given back at once what it releases", then: settle}
 	case kok && cok:
 		if kl.equal(cl) {
 			return verdict{}
@@ -272,6 +274,24 @@ func (d *duel) tasks(kx, cx *exchange) verdict {
 		return wrong("%s: the member reports %v and has %v, and is not told so", rule, report, cx.was.told)
 	}
 	return verdict{}
+}
+
+// givenBack says that the new tasks of the answer are some that the member was to give up, and does not report any more.
+func givenBack(cx *exchange, now lists) bool {
+	report, _ := cx.reported()
+	some := false
+	for i := range now {
+		for _, t := range now[i] {
+			if slices.Contains(cx.was.told[i], t) {
+				continue
+			}
+			if !slices.Contains(cx.was.before[i], t) || slices.Contains(report[i], t) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
 }
 
 // assignedApart is for answers that differ since the assignors have broken ties differently. The targets must be as balanced
