@@ -71,7 +71,7 @@ func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &simulation{t: t, rand: rand.New(rand.NewPCG(seed, 0)), observer: newObserver(), pausing: map[*member]time.Time{}}
-		s.cluster = startCluster(t, dir, s.observer, seed)
+		s.cluster = startClusterByClocks(t, dir, s.observer, seed, rand.New(rand.NewPCG(seed, 1)))
 		defer func() {
 			s.end()
 			if t.Failed() {

@@ -183,6 +183,10 @@ func toolsActive(t *testing.T, b *both) {
 		command{line: "streams-groups --delete-offsets --group count --input-topic nowhere", changes: true},
 		command{line: "streams-groups --reset-offsets --group count --to-earliest --dry-run --input-topic orders", unordered: true},
 		command{line: "streams-groups --reset-offsets --group count --to-earliest --execute --all-input-topics", changes: true, unordered: true},
+		command{line: "consumer-groups --reset-offsets --group count --to-earliest --dry-run --topic orders", unordered: true},
+		command{line: "consumer-groups --reset-offsets --group count --to-earliest --execute --topic orders", changes: true, unordered: true},
+		command{line: "consumer-groups --delete-offsets --group count --topic orders", changes: true, unordered: true},
+		command{line: "consumer-groups --delete --group count", changes: true, unordered: true},
 		command{line: "streams-groups --describe --group count --offsets", unordered: true},
 	)
 }
