@@ -128,6 +128,8 @@ type Network struct {
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 	// DialPeer connects to the hop listener of another node.
 	DialPeer func(ctx context.Context, node int32) (net.Conn, error)
+	// Away says whether a node is to be missed: it said that it stops, or this one does. Nil: none is.
+	Away func(node int32) bool
 	// Hops accepts the connections that other nodes made by DialPeer; nil without other nodes.
 	Hops net.Listener
 }

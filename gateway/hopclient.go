@@ -154,6 +154,13 @@ func (h *hopClient) send(r hopRequest, to *attempt) {
 func (h *hopClient) serve() {
 	g := h.all.g
 	err := h.receive()
+	switch away := g.cfg.Network.Away; {
+	case g.ctx.Err() != nil:
+	case away != nil && away(h.node):
+		g.log.logger.Debug("the connection to another node ended, which said that it would stop", "peer", h.node)
+	default:
+		g.log.note("inner hop", "the connection to another node ended", "peer", h.node, "error", err)
+	}
 	h.all.mu.Lock()
 	delete(h.all.peers, h.node)
 	h.all.mu.Unlock()
@@ -165,9 +172,6 @@ func (h *hopClient) serve() {
 	h.mu.Unlock()
 	if nc != nil {
 		abort(nc) // nobody waits for what is still on its way
-	}
-	if g.ctx.Err() == nil {
-		g.log.note("inner hop", "the connection to another node ended", "node", h.node, "error", err)
 	}
 	for _, done := range pending {
 		done(nil, unreachable)

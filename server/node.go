@@ -225,6 +225,7 @@ func (n *Node) startGateway() error {
 		Network: gateway.Network{
 			Listen: n.parts.Listen, Dial: n.parts.Dial,
 			DialPeer: func(ctx context.Context, node int32) (net.Conn, error) { return n.raft.DialPeer(ctx, node, kindHop) },
+			Away:     func(node int32) bool { return n.draining.Load() || n.raft.IsAway(node) },
 			Hops:     n.raft.Listener(kindHop),
 		},
 		Logger:          n.log.Named("gateway"),
