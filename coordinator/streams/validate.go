@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -13,6 +14,9 @@ import (
 // order in which Kafka looks, which decides what a request with several faults is told. Rights are not its matter.
 func Validate(req *HeartbeatRequest) *coordinator.Error {
 	if req.Topology != nil {
+		if err := validateSize(req); err != nil {
+			return err
+		}
 		if err := validateTopics(req.Topology); err != nil {
 			return err
 		}
@@ -46,6 +50,19 @@ func Validate(req *HeartbeatRequest) *coordinator.Error {
 	case req.RebalanceTimeoutMs <= 0 && req.RebalanceTimeoutMs != -1:
 		return coordinator.Errorf(coordinator.InvalidRequest, "RebalanceTimeoutMs is %d, but must be 1 or more, or -1 "+
 			"where it is unchanged.", req.RebalanceTimeoutMs)
+	}
+	return nil
+}
+
+// validateSize refuses a topology that no record can hold before anything of it is looked at: that would take as long as the
+// topology is, and keep other groups waiting.
+func validateSize(req *HeartbeatRequest) *coordinator.Error {
+	size := record.Size(record.Record{
+		Key: record.Key{Type: record.TypeTopology, Group: req.GroupID}, Value: &record.Topology{Topology: *req.Topology},
+	})
+	if size > record.MaxRecordSize {
+		return coordinator.Errorf(coordinator.StreamsInvalidTopology, "The topology takes %d bytes; at most %d can be stored.",
+			size, record.MaxRecordSize)
 	}
 	return nil
 }

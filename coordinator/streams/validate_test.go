@@ -1,10 +1,12 @@
 package streams
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -154,5 +156,17 @@ func (r orderRow) check(t *testing.T, beside string, err *coordinator.Error) {
 	t.Helper()
 	if err == nil || err.Code != r.code || !strings.HasPrefix(err.Message, r.message) {
 		t.Errorf("%s beside %s: %v, want %d: %s…", r.name, beside, err, r.code, r.message)
+	}
+}
+
+// TestATopologyThatNoRecordHoldsIsRefusedAtOnce: before its names are looked at, whatever is wrong with them.
+func TestATopologyThatNoRecordHoldsIsRefusedAtOnce(t *testing.T) {
+	req := goodJoin()
+	for i := range 60_000 {
+		req.Topology.Subtopologies = append(req.Topology.Subtopologies, topology.Subtopology{ID: strconv.Itoa(i), SourceTopics: []string{"not a name"}})
+	}
+	err := Validate(req)
+	if err == nil || err.Code != coordinator.StreamsInvalidTopology || !strings.Contains(err.Message, strconv.Itoa(record.MaxRecordSize)) {
+		t.Errorf("%v", err)
 	}
 }
