@@ -140,6 +140,9 @@ func (n *Node) LocalMoveLeader(ctx context.Context, r web.MoveRequest) (web.Move
 		}
 		return moved, n.LocalKeepLeader(ctx, web.KeepRequest{Shard: r.Shard})
 	}
+	if n.askNode(ctx, r.To).Drained { // what it told the others of that may be late, or lost
+		return web.Moved{}, drainedRefusal(r.To)
+	}
 	if err := g.Transfer(ctx, r.To); err != nil {
 		return web.Moved{}, n.whyNotMoved(g, r, err)
 	}
