@@ -119,6 +119,41 @@ func TestTargetOfARefusedHistoryIsDropped(t *testing.T) {
 	}
 }
 
+// Nor is it used when results have come too late for long: the group never had its epoch.
+func TestTargetOfAnEpochThatWasRefusedIsNeverUsed(t *testing.T) {
+	r := offloading(t)
+	r.send(join("g", "d"))
+	r.commitAll()
+	r.timer()
+	r.send(join("g", "e"))
+	r.commitAll()
+	r.compute() // too late: e has joined
+	r.now += 2000
+	r.freshProof()
+	r.Submit(r.now, &Call{Client: client, Request: join("g", "f"), Done: &answer{}})
+	r.Tick(r.now)
+	r.Flush()
+	if len(r.jobs) != 1 || r.inflight == nil {
+		t.Fatalf("%d jobs", len(r.jobs))
+	}
+	epoch := r.committed.Group("g").Epoch()
+	r.refusing(ofType(record.TypeMemberMetadata))
+	r.ProposalFailed(r.now, r.inflight.id, true)
+	r.passed(retryProposalMs) // f is not taken
+	r.compute()
+	r.commitAll()
+	if g := r.committed.Group("g"); g.Epoch() != epoch || g.AssignmentEpoch() > g.Epoch() {
+		t.Fatalf("assignment epoch %d of %d", g.AssignmentEpoch(), g.Epoch())
+	}
+	r.refusing(nil)
+	r.passed(1000)
+	r.compute()
+	r.commitAll()
+	if g := r.committed.Group("g"); g.AssignmentEpoch() != g.Epoch() {
+		t.Fatalf("assignment epoch %d of %d", g.AssignmentEpoch(), g.Epoch())
+	}
+}
+
 func TestLeaderLostInTheMiddleOfATarget(t *testing.T) {
 	r := offloading(t)
 	r.send(join("g", "d"))

@@ -125,8 +125,9 @@ func (c *ComputedTarget) current(g *fsm.Group, from, end int) bool {
 }
 
 // tolerable says whether an outcome that came too late is better than none: results have been dropped for long enough,
-// and the tasks are still the same.
+// the tasks are still the same, and the epoch is one that the group has reached: what it was computed for may have been
+// refused.
 func (c *ComputedTarget) tolerable(g *fsm.Group, soft *Soft, env *Env) bool {
-	return soft.staleSince != 0 && env.Now-soft.staleSince >= stalePatienceMs && c.err == nil &&
+	return soft.staleSince != 0 && c.job.input.epoch <= g.Epoch() && env.Now-soft.staleSince >= stalePatienceMs && c.err == nil &&
 		g.Topology == c.job.input.group.Topology && soft.Topics != nil && soft.Topics.Configured == c.job.input.topics
 }
