@@ -167,6 +167,13 @@ func decideTopics(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decisio
 	return d, !m.doubtful(&d)
 }
 
+// lookLater has the group decided on by its timer soon, as a change of topics or settings that could not be stored demands.
+func (e *group) lookLater(m *Machine) {
+	if at := m.now + m.options.RetryMs; e.soft != nil && (e.soft.AssignmentDue == 0 || e.soft.AssignmentDue > at) {
+		m.applySoft(e.id, e.soft, &streams.SoftChange{Assignment: at})
+	}
+}
+
 // TopicsChanged tells that [Host.Topics] changed: groups with held members need not wait for a heartbeat to see it.
 func (m *Machine) TopicsChanged(now int64) {
 	m.now = now

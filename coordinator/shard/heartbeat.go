@@ -153,7 +153,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 			m.armMember(id, change.Member, sm)
 		}
 	}
-	if change.InitialDelay > 0 || change.Assignment > 0 {
+	if change.InitialDelay != 0 || change.Assignment != 0 { // where one of the two is over the other may still run
 		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
 	}
 }

@@ -253,7 +253,7 @@ func (m *Machine) serveHeld(budget int) {
 			k.stale = k.stale[1:]
 			e.stale = false
 			if len(e.held) > 0 {
-				m.decide(task{group: e.id, internal: decideTopics})
+				m.decide(task{group: e.id, internal: decideTopics, failed: e.lookLater})
 			}
 		case len(k.due) > 0:
 			h := k.due[0]

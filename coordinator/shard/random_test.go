@@ -483,7 +483,7 @@ func (w *anyOrder) stuck() (list []string) {
 		say(e.claim != claimNone && e.claim != claimHeld, "the claim of %s is at %d", id, e.claim)
 		say(e.early && !armed(timerClaim, id), "an early claim of %s is never made", id)
 		say(e.inherited && !armed(timerClaim, id), "the claim of %s is never taken over", id)
-		if e.soft == nil {
+		if e.soft == nil || m.committed.Group(id) == nil { // what made it was refused
 			continue
 		}
 		at := e.soft.NextDeadline()

@@ -163,6 +163,26 @@ func TestAnEpochThatCannotBeStoredIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Held members need not wait for the end of their holds.
+func TestAChangeOfTopicsThatCannotBeStoredIsLookedAtAgain(t *testing.T) {
+	r := hanging(t)
+	_, _, answers := r.stable("g", "a", "b")
+	epoch := r.committed.Group("g").Epoch()
+	r.topics["in"] = 8
+	r.changes++
+	r.refusing(ofType(record.TypeGroupMetadata))
+	r.TopicsChanged(r.now)
+	r.settle()
+	if r.failures() == 0 || answers[0].done || answers[1].done {
+		t.Fatalf("%d failures, answered %v %v", r.failures(), answers[0].done, answers[1].done)
+	}
+	r.refusing(nil)
+	r.pass(r.options.RetryMs)
+	if g := r.committed.Group("g"); g.Epoch() == epoch {
+		t.Fatal("the change is forgotten")
+	}
+}
+
 func TestAClaimThatCannotBeStoredIsTriedAgain(t *testing.T) {
 	r := newRig(t)
 	h := r.joined("g", "a")
