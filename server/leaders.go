@@ -199,7 +199,7 @@ func (n *Node) LocalKeepLeader(ctx context.Context, r web.KeepRequest) error {
 // serves says whether this node leads a shard and answers for it.
 func (n *Node) serves(shard int) bool {
 	status := n.group(shard).Status()
-	return status.Serving && (shard < 0 || n.shards[shard].serving.Load() == status.Term)
+	return status.Serving && (shard < 0 || n.shards[shard].began.Load() == status.Term)
 }
 
 // DrainNode implements web.Leaders.

@@ -83,7 +83,10 @@ type runner struct {
 	queued  atomic.Int64  // what waited in the machine after its last run
 	held    atomic.Int64  // heartbeats that were held then
 	serving atomic.Uint64 // term in which the machine leads, or led last
-	handed  atomic.Pointer[handover]
+	// takingOver is shard.Machine.TakingOver, in the term began, in which the machine leads or led last.
+	takingOver atomic.Int64
+	began      atomic.Uint64
+	handed     atomic.Pointer[handover]
 
 	leadMu sync.Mutex
 	// leadsFrom is when the last leadership of this node began.
@@ -119,6 +122,8 @@ func (r *runner) step(in input) {
 	case inputElected:
 		r.serving.Store(in.id)
 		r.machine.Elected(now, in.id, in.state)
+		r.takingOver.Store(int64(r.machine.TakingOver()))
+		r.began.Store(in.id)
 	case inputLost:
 		r.machine.Lost(now)
 	case inputCommitted:
@@ -159,6 +164,9 @@ func (r *runner) step(in input) {
 		r.machine.Resume(now)
 	case inputInherit:
 		r.inherited(in.at, in.any.([]byte))
+	}
+	if in.kind != inputCall {
+		r.takingOver.Store(int64(r.machine.TakingOver()))
 	}
 	r.stepped(began, pending)
 }

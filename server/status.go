@@ -64,8 +64,10 @@ func (n *Node) Local() web.NodeStatus {
 	s.Shards = append(s.Shards, shardStatus(-1, n.system.group.Status(), n.system.replica))
 	for i, r := range n.shards {
 		status := r.group.Status()
-		status.Serving = status.Serving && r.serving.Load() == status.Term // the machine begins a moment later
-		s.Shards = append(s.Shards, shardStatus(i, status, r.replica))
+		status.Serving = status.Serving && r.began.Load() == status.Term // the machine begins a moment later
+		view := shardStatus(i, status, r.replica)
+		view.TakingOver = int(r.takingOver.Load())
+		s.Shards = append(s.Shards, view)
 	}
 	return s
 }

@@ -74,6 +74,9 @@ type ShardStatus struct {
 	CommitIndex  uint64 `json:"commitIndex"`
 	AppliedIndex uint64 `json:"appliedIndex"`
 	Groups       int    `json:"groups"`
+	// TakingOver is the number of groups of which the leader, as this node is, has not taken the membership in the Kafka
+	// behind over yet: until then no task moves in them.
+	TakingOver int `json:"takingOver"`
 	// Digest is a checksum of the state at AppliedIndex, equal on all nodes that applied as much.
 	Digest    string         `json:"digest"`
 	Followers []FollowerView `json:"followers,omitempty"`

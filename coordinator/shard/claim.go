@@ -26,6 +26,17 @@ func (m *Machine) holdsGrants(id string) bool {
 	return e != nil && e.inherited
 }
 
+// TakingOver is the number of groups of which the membership upstream is still an earlier leader's: no task moves in them.
+func (m *Machine) TakingOver() int { return m.takingOver }
+
+// tookOver notes that no earlier leader holds the group's membership upstream, or that it no longer matters.
+func (m *Machine) tookOver(e *group) {
+	if e.inherited {
+		e.inherited = false
+		m.takingOver--
+	}
+}
+
 // claimAfterMs is how long a group has members before its membership upstream is claimed without a commit asking for
 // it: a first join takes the upstream seconds (group.initial.rebalance.delay.ms), which a first commit need not wait.
 const claimAfterMs = 1000
@@ -117,7 +128,8 @@ func (m *Machine) Claimed(now int64, id string, err error) {
 		m.retryClaim(id, e)
 		return
 	}
-	e.claim, e.inherited, e.claimFailure = claimHeld, false, ""
+	e.claim, e.claimFailure = claimHeld, ""
+	m.tookOver(e)
 	m.lookAll(e) // tasks may move now
 	m.resumeClaim(id)
 }
@@ -133,7 +145,8 @@ func (m *Machine) Released(now int64, id string, err error) {
 		m.retryClaim(id, e)
 		return
 	}
-	e.claim, e.inherited = claimClearing, false
+	e.claim = claimClearing
+	m.tookOver(e)
 	m.submitInternal(claimRecord(id, nil))
 }
 

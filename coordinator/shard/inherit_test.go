@@ -79,3 +79,26 @@ func TestGroupIsOursUntilItsDeletionIsCommitted(t *testing.T) {
 		t.Error("held although it is deleted")
 	}
 }
+
+// TestTakingOverCountsGroupsOfEarlierLeaders: from the election until the membership is this leader's, is ended, or the
+// leadership is lost.
+func TestTakingOverCountsGroupsOfEarlierLeaders(t *testing.T) {
+	r, _ := inherited(t)
+	is := func(want int, when string) {
+		t.Helper()
+		if got := r.TakingOver(); got != want {
+			t.Errorf("%s: %d, want %d", when, got, want)
+		}
+	}
+	is(1, "elected")
+	r.Claimed(r.now, "g", coordinator.Errorf(coordinator.CoordinatorNotAvailable, "away"))
+	is(1, "the upstream is away")
+	r.Lost(r.now)
+	is(0, "lost")
+	r, _ = inherited(t)
+	is(1, "elected again")
+	r.Claimed(r.now, "g", nil)
+	is(0, "taken over")
+	r.Claimed(r.now, "g", nil)
+	is(0, "told twice")
+}

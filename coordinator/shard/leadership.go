@@ -31,6 +31,7 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 		m.timers.arm(timerKey{kind: timerGroup, group: g.ID}, e.soft.NextDeadline())
 		if g.OffsetsClaimed {
 			e.inherited = true
+			m.takingOver++
 			m.resumeClaim(g.ID)
 		}
 		m.claimEarly(g)
@@ -90,7 +91,7 @@ func (m *Machine) resign() {
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
 	clear(m.foreign)
-	m.groups = map[string]*group{}
+	m.groups, m.takingOver = map[string]*group{}, 0
 	m.timers, m.kept = newTimers(), newHolds()
 	m.committed, m.working = fsm.State{}, fsm.State{}
 	for _, c := range calls {
@@ -108,6 +109,7 @@ func (m *Machine) dropGroup(id string) {
 		return
 	}
 	delete(m.groups, id)
+	m.tookOver(g)
 	m.host.CreateTopics(id, nil)
 	for _, h := range g.held {
 		g.waiting = append(g.waiting, m.unhold(h))

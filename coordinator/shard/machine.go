@@ -79,6 +79,8 @@ type Machine struct {
 	// inherited is what the old leader handed over, by group, and inheritedAt when it came; for the next election.
 	inherited   map[string]*streams.Handover
 	inheritedAt int64
+	// takingOver counts the groups that are group.inherited.
+	takingOver int
 
 	store   map[uint64]*storeOp
 	nextOp  uint64

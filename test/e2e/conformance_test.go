@@ -13,20 +13,40 @@ import (
 	"github.com/coordd/coordd/test/rig"
 )
 
+const (
+	recorded         = "../conformance/"
+	conformantShards = 24 // many, so that few scenarios wait for each other's moves
+)
+
 // TestConformance plays every scenario that was recorded from Kafka 4.4.0 against three nodes in front of a real Kafka 4.4,
-// those included that need its other group types, its topic ids or more than a minute.
+// those included that need its other group types, its topic ids or more than a minute; and once more with the leaders of
+// the scenario's shards moved between any two steps.
 func TestConformance(t *testing.T) {
-	const folder = "../conformance/"
-	scenarios, err := conformance.LoadScenarios(folder+"scenarios", "")
+	_, c := startConformant(t, recorded+"broker.properties")
+	t.Run("leaders stay", func(t *testing.T) { playConformant(t, c, "", nil) })
+	t.Run("leaders move", func(t *testing.T) {
+		var admins []string
+		for _, n := range c.Nodes {
+			admins = append(admins, n.Admin)
+		}
+		mover := rig.NewMover(admins, conformantShards)
+		begin := time.Now()
+		playConformant(t, c, "-moved", conformance.MovingLeaders(mover))
+		t.Logf("FIGURE conformance: leaders moved %d times in %v", mover.Moves(), time.Since(begin).Round(time.Second))
+	})
+}
+
+// playConformant plays all scenarios. The suffix makes names that the cluster has not seen.
+func playConformant(t *testing.T, c *rig.Cluster, suffix string, beforeStep func(*conformance.Scenario, int) (func(), error)) {
+	scenarios, err := conformance.LoadScenarios(recorded+"scenarios", suffix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := conformance.LoadDifferences(folder + "differences.yaml")
+	differences, err := conformance.LoadDifferences(recorded + "differences.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, bootstrap := startConformant(t, folder+"broker.properties")
-	options := conformance.Options{Bootstrap: bootstrap, Propagation: 150 * time.Millisecond, Patience: 20 * time.Second, Repeats: true}
+	options := conformance.Options{Bootstrap: c.Nodes[0].Client, Propagation: 150 * time.Millisecond, Patience: 20 * time.Second, Repeats: true, BeforeStep: beforeStep}
 	answers := make([]*conformance.Answers, len(scenarios))
 	const atATime = 6
 	width := make(chan struct{}, atATime)
@@ -43,7 +63,7 @@ func TestConformance(t *testing.T) {
 	wg.Wait()
 	for i, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
-			want, err := conformance.Golden(folder+"golden/kafka-4.4.0", s.Name)
+			want, err := conformance.Golden(recorded+"golden/kafka-4.4.0", s.Name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,9 +78,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// startConformant starts Kafka and three nodes in front of it with the settings that the scenarios were recorded with, and
-// returns the addresses of both.
-func startConformant(t *testing.T, properties string) (kafka, node string) {
+// startConformant starts Kafka and three nodes in front of it with the settings that the scenarios were recorded with.
+func startConformant(t *testing.T, properties string) (*rig.Kafka, *rig.Cluster) {
 	t.Helper()
 	dir := place(t)
 	raw, err := os.ReadFile(properties)
@@ -83,7 +102,7 @@ func startConformant(t *testing.T, properties string) (kafka, node string) {
 		t.Fatal(err)
 	}
 	// Patient timing: on a busy machine an election that nobody planned would be one more thing that members can see.
-	set := map[string]any{"shards": shards, "raft.preset": "wan"}
+	set := map[string]any{"shards": conformantShards, "raft.preset": "wan"}
 	for name, value := range settings {
 		set[name] = value
 	}
@@ -97,5 +116,5 @@ func startConformant(t *testing.T, properties string) (kafka, node string) {
 	if err := c.WaitSpread(t.Context(), 3*time.Second, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	return k.Bootstrap(), c.Nodes[0].Client
+	return k, c
 }

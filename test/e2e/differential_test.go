@@ -19,7 +19,8 @@ var (
 // every answer. Both have the same topics: the nodes stand in front of that Kafka, and the groups have other names.
 func TestDifferential(t *testing.T) {
 	const folder = "../conformance/"
-	kafka, coordd := startConformant(t, folder+"broker.properties")
+	k, c := startConformant(t, folder+"broker.properties")
+	kafka, coordd := k.Bootstrap(), c.Nodes[0].Client
 	r := differential.Run{
 		Servers: differential.Servers{Kafka: kafka, Coordd: coordd, Patience: 20 * time.Second},
 		First:   *differentialSeed, Count: *differentialCount, Width: 4, Budget: 150,

@@ -108,6 +108,7 @@ func (d *disturbed) run(t *testing.T) {
 		d.restart(t, victim)
 		if round == 0 {
 			d.stopAndRestart(t)
+			d.drainAndMove(t)
 		}
 		d.unchanged(t)
 	}
@@ -200,6 +201,31 @@ func (d *disturbed) stopAndRestart(t *testing.T) {
 	t.Logf("node %d stopped with SIGTERM in %v; longest time between two answered heartbeats since: %v",
 		n.ID, ms(time.Since(begin)), ms(d.probe.longestGap(t, begin)))
 	d.restart(t, n)
+}
+
+// drainAndMove drains the leader of the shard, takes it back, and moves the shard to it, as an operator does.
+func (d *disturbed) drainAndMove(t *testing.T) {
+	t.Helper()
+	n := d.leader(t)
+	id, shard := fmt.Sprint(n.ID), fmt.Sprint(rig.ShardOf(d.app.name, shards))
+	begin := time.Now()
+	command := func(args ...string) {
+		t.Helper()
+		if out, err := d.cluster.CLI(t.Context(), d.cluster.Nodes[0], append([]string{"leaders"}, args...)...); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	command("drain", id)
+	if now := d.leader(t); now.ID == n.ID {
+		t.Errorf("node %d is drained and leads the shard", n.ID)
+	}
+	command("drain", id, "--undo")
+	command("move", "--shard", shard, "--to", id)
+	if now := d.leader(t); now.ID != n.ID {
+		t.Errorf("node %d leads the shard, which was moved to node %d", now.ID, n.ID)
+	}
+	t.Logf("shard moved away from node %d and back: longest time between two answered heartbeats %v", n.ID, ms(d.probe.longestGap(t, begin)))
+	d.unchanged(t)
 }
 
 // killAll ends all nodes at once and starts them again.

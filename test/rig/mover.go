@@ -92,7 +92,8 @@ func (m *Mover) move(shard int) error {
 }
 
 // leader waits until a node serves the shard and all nodes know it: what is asked of a former leader is asked of the new one
-// afterwards, and a repeated request may rightly be answered as such. It returns the ids of all nodes, too.
+// afterwards, and a repeated request may rightly be answered as such. The node must also have taken the memberships upstream
+// over, since it gives no task away before. It returns the ids of all nodes, too.
 func (m *Mover) leader(ctx context.Context, shard int) (leader int32, ids []int32, err error) {
 	for {
 		leader, ids, err = m.agreed(ctx, shard)
@@ -121,7 +122,7 @@ func (m *Mover) agreed(ctx context.Context, shard int) (leader int32, ids []int3
 				continue
 			}
 			named = append(named, s.Leader)
-			if s.Role == "leader" && s.Serving {
+			if s.Role == "leader" && s.Serving && s.TakingOver == 0 {
 				leader = status.Node
 			}
 		}
