@@ -179,3 +179,52 @@ func TestAMemberIsHeardAgainAfterARefusedLeave(t *testing.T) {
 		t.Fatal("the end of the member's connection was not noticed")
 	}
 }
+
+// A static member that said that it goes for a while keeps its session time-out, whatever becomes of its connection.
+func TestAStaticLeaveIsNoDisconnect(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 10_000
+	l, instance := r.line(), "i-s"
+	static := func(h *streams.HeartbeatRequest) *streams.HeartbeatRequest { h.InstanceID = &instance; return h }
+	c, _ := l.send(static(join("g", "s")))
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.settle()
+	l.send(static(report("g", "s", c.Heartbeat.MemberEpoch, c.Heartbeat.Active)))
+	r.settle()
+	if c, a := l.send(static(beat("g", "s", streams.StaticLeaveEpoch))); c.Err != nil {
+		t.Fatalf("%v %+v", a.done, c.Err)
+	}
+	r.settle()
+	r.Gone(r.now, l.holder, true)
+	r.pass(40_000)
+	if r.committed.Group("g").NumMembers() != 1 {
+		t.Fatal("removed before its session time-out")
+	}
+	r.pass(6000)
+	if r.committed.Group("g").NumMembers() != 0 {
+		t.Fatal("still there after its session time-out")
+	}
+}
+
+// A connection that ends while its heartbeat waits for its turn has ended all the same.
+func TestADisconnectBeforeTheHeartbeatsTurn(t *testing.T) {
+	r := hanging(t)
+	r.settings.DisconnectTimeoutMs = 10_000
+	_, calls, _ := r.stable("g", "a", "b")
+	r.send(join("g", "c")) // in flight: what follows waits
+	l := r.line()
+	l.n++
+	r.Submit(r.now, &Call{Client: client, Done: &answer{}, Hold: l.holder, HoldNumber: l.n,
+		Request: beat("g", "a", calls[0].Request.(*streams.HeartbeatRequest).MemberEpoch)})
+	l.holder.Release(l.n)
+	r.Gone(r.now, l.holder, true)
+	r.commitAll()
+	r.pass(9800)
+	if r.committed.Group("g").Member("a") == nil {
+		t.Fatal("removed before its time-out")
+	}
+	r.pass(300)
+	if g := r.committed.Group("g"); g.Member("a") != nil || g.Member("b") == nil {
+		t.Fatal("a did not come back; b's connection stands")
+	}
+}

@@ -221,3 +221,73 @@ func TestCrowdWritesOneJournalEntry(t *testing.T) {
 		t.Fatalf("%+v", last)
 	}
 }
+
+// A group is not deleted before its membership upstream has ended: the offsets that an older leader has in flight must not
+// outlive it.
+func TestExpiryWaitsForTheMembershipUpstream(t *testing.T) {
+	r := newRig(t)
+	r.options.RetentionMs = hour
+	h := r.joined("g", "a")
+	r.send(commit("g", "a", h.MemberEpoch))
+	r.commitAll()
+	r.Claimed(r.now, "g", nil)
+	r.stored()
+	r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	if len(r.releases) != 1 {
+		t.Fatalf("%d releases", len(r.releases))
+	}
+	r.elapse(3 * hour)
+	if g := r.committed.Group("g"); g == nil || !g.OffsetsClaimed {
+		t.Fatal("deleted, or not claimed any more, while the membership upstream may live")
+	}
+	r.Released(r.now, "g", nil)
+	r.Flush()
+	r.commitAll()
+	r.elapse(hour)
+	if r.committed.Group("g") != nil {
+		t.Fatal("not deleted after the membership upstream had ended")
+	}
+}
+
+// A mark of the future comes from a leader whose clock was ahead: the retention counts from the election then.
+func TestExpiryDoesNotWaitForAClockThatWasAhead(t *testing.T) {
+	r := newRig(t)
+	r.options.RetentionMs = hour
+	r.emptied("g")
+	state, err := r.committed.EvolveAll([]record.Record{
+		{Key: record.Key{Type: record.TypeGroupMarks, Group: "g"}, Value: &record.GroupMarks{EmptySinceMs: r.now + 1000*hour}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Lost(r.now)
+	r.Elected(r.now, 2, state)
+	r.Flush()
+	r.elapse(hour - 601_000)
+	if r.committed.Group("g") == nil {
+		t.Fatal("deleted before the retention was over")
+	}
+	r.elapse(1_202_000)
+	if r.committed.Group("g") != nil {
+		t.Fatal("a group waits for a clock that was ahead")
+	}
+}
+
+// While an administrator's deletion is under way the retention leaves the group alone: the deletion answers for it.
+func TestExpiryLeavesADeletionUnderWayAlone(t *testing.T) {
+	r := newRig(t)
+	r.options.RetentionMs = hour
+	r.emptied("g")
+	c, a := r.send(&DeleteGroupRequest{GroupID: "g"})
+	r.elapse(3 * hour)
+	if r.committed.Group("g") == nil || a.done {
+		t.Fatalf("the group is gone, or the deletion answered (%v) before the offsets were deleted", a.done)
+	}
+	r.StoreDone(r.now, r.drops[0], nil)
+	r.Flush()
+	r.commitAll()
+	if resp, _ := c.Response.(*DeleteGroupResponse); !a.done || resp == nil || resp.Err != nil || r.committed.Group("g") != nil {
+		t.Fatalf("%v %+v %+v", a.done, c.Response, c.Err)
+	}
+}

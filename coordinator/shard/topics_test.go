@@ -81,3 +81,51 @@ func TestAnOldPictureOfTheTopicsTakesNoTask(t *testing.T) {
 		t.Fatalf("with a current picture: %v, %+v", c.Err, c.Heartbeat)
 	}
 }
+
+// Before the topics were ever seen no heartbeat can be answered, and so nobody is removed for his silence.
+func TestNobodyExpiresBeforeTheTopicsAreKnown(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	state, known := r.committed, r.topics
+	r.Lost(r.now)
+	r.topics = topics{}
+	if _, version := r.Topics(); version != 0 {
+		t.Fatalf("topics of version %d", version)
+	}
+	r.Elected(r.now, 2, state)
+	r.Flush()
+	r.elapse(120_000)
+	if r.committed.Group("g").NumMembers() != 1 {
+		t.Fatal("removed although nobody could hear it")
+	}
+	r.topics = known
+	r.elapse(1000)
+	if r.committed.Group("g").NumMembers() != 0 {
+		t.Fatal("silent for longer than its session time-out, and still there")
+	}
+}
+
+// Held heartbeats are not decided by a picture of the topics that is older than the leadership either.
+func TestAnOldPictureOfTheTopicsTakesNoTaskOfWhoIsHeld(t *testing.T) {
+	for name, look := range map[string]func(*rig){
+		"topics":   func(r *rig) { r.TopicsChanged(r.now) },
+		"settings": func(r *rig) { r.lookAll(r.group("g")) },
+	} {
+		r := hanging(t)
+		_, calls, answers := r.stable("g", "a", "b")
+		epoch := r.committed.Group("g").Epoch()
+		r.topics, r.oldTopics = topics{"another": 1}, true
+		r.changes += 10
+		look(r)
+		r.settle()
+		if g := r.committed.Group("g"); g.Epoch() != epoch || answers[0].done || answers[1].done {
+			t.Fatalf("%s: epoch %d after %d; told %+v %+v", name, g.Epoch(), epoch, calls[0].Heartbeat, calls[1].Heartbeat)
+		}
+		r.oldTopics = false
+		look(r)
+		r.settle()
+		if g := r.committed.Group("g"); g.Epoch() == epoch || !answers[0].done || !answers[1].done {
+			t.Fatalf("%s: a current picture is not believed", name)
+		}
+	}
+}
