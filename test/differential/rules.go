@@ -43,6 +43,8 @@ func (d *duel) beat(step obj, k, c obj) verdict {
 		changed = end
 	}
 	switch {
+	case cc == invalidTopology && kc != cc && neverRuns(d.script.subtopologies(d.script.topologyOf(step))):
+		return verdict{rule: "topology that can never run", then: changed}
 	case d.script.sharesChangelog(step) && cc == invalidTopology:
 		return verdict{rule: "malformed topology", then: changed}
 	case d.script.malformed(step) && (kc == unknownServerError || kc == none || cc == invalidTopology):
@@ -94,12 +96,12 @@ func (d *duel) beat(step obj, k, c obj) verdict {
 	return d.accepted(&kx, &cx, k, c)
 }
 
-const takesNoTasks = "a refused static join takes no tasks"
+const takesNoTasks = "a refused static member takes no tasks"
 
-// otherHolder says that a join wants the place of a static member, which makes Kafka forget that one's tasks even when it
-// refuses the join.
+// otherHolder says that a join or heartbeat wants the place of a static member, which makes Kafka forget that one's tasks even
+// when it refuses the request.
 func otherHolder(kx *exchange) bool {
-	return kx.req.MemberEpoch == 0 && kx.holder != nil && kx.holder.id != kx.req.MemberID && len(kx.holder.told.all()) > 0
+	return kx.req.MemberEpoch >= 0 && kx.holder != nil && kx.holder.id != kx.req.MemberID && len(kx.holder.told.all()) > 0
 }
 
 // noteShutdown sees a wish to shut down that reaches Kafka when the group is empty, and forgets it when it is empty again.
@@ -276,7 +278,7 @@ func (d *duel) tasks(kx, cx *exchange) verdict {
 	return verdict{}
 }
 
-// givenBack says that the new tasks of the answer are some that the member was to give up, and does not report any more.
+// givenBack says that among the new tasks of the answer are some that the member was to give up, and does not report any more.
 func givenBack(cx *exchange, now lists) bool {
 	report, _ := cx.reported()
 	some := false
@@ -285,10 +287,7 @@ func givenBack(cx *exchange, now lists) bool {
 			if slices.Contains(cx.was.told[i], t) {
 				continue
 			}
-			if !slices.Contains(cx.was.before[i], t) || slices.Contains(report[i], t) {
-				return false
-			}
-			some = true
+			some = some || slices.Contains(cx.was.before[i], t) && !slices.Contains(report[i], t)
 		}
 	}
 	return some

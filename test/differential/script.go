@@ -86,7 +86,7 @@ func (s *Script) malformed(step obj) bool {
 	if strings.HasPrefix(name, badPrefix) {
 		return true
 	}
-	subs := s.subtopologies(step)
+	subs := s.subtopologies(name)
 	counts := map[string]any{}
 	for _, sub := range subs {
 		hops, _ := sub.(obj)["repartition_sources"].([]any)
@@ -104,8 +104,8 @@ func (s *Script) malformed(step obj) bool {
 	return false
 }
 
-func (s *Script) subtopologies(step obj) []any {
-	t, _ := s.Topologies[s.topologyOf(step)].(obj)
+func (s *Script) subtopologies(name string) []any {
+	t, _ := s.Topologies[name].(obj)
 	if like, ok := t["like"].(string); ok {
 		t, _ = s.Topologies[like].(obj)
 	}
@@ -116,7 +116,7 @@ func (s *Script) subtopologies(step obj) []any {
 // sharesChangelog says that the step sends a topology in which a changelog belongs to several subtopologies.
 func (s *Script) sharesChangelog(step obj) bool {
 	seen := map[string]bool{}
-	for _, sub := range s.subtopologies(step) {
+	for _, sub := range s.subtopologies(s.topologyOf(step)) {
 		logs, _ := sub.(obj)["changelogs"].([]any)
 		for _, l := range logs {
 			name := fmt.Sprint(l)
@@ -141,6 +141,49 @@ func (s *Script) ambiguous() bool {
 			if sinks, _ := o["repartition_sinks"].([]any); len(sinks) > 0 && len(hops) > 0 {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// neverRuns says that a subtopology reads nothing, or that nothing gives a repartition topic a count, whatever topics exist.
+func neverRuns(subs []any) bool {
+	known := map[string]bool{}
+	read := map[string]bool{}
+	for _, sub := range subs {
+		o := sub.(obj)
+		sources, _ := o["source_topics"].([]any)
+		hops, _ := o["repartition_sources"].([]any)
+		if len(sources)+len(hops) == 0 {
+			return true
+		}
+		for _, hop := range hops {
+			if fixed, ok := hop.(obj); ok {
+				known[fixed["name"].(string)] = true
+			} else {
+				read[hop.(string)] = true
+			}
+		}
+	}
+	for range subs {
+		for _, sub := range subs {
+			o := sub.(obj)
+			sources, _ := o["source_topics"].([]any)
+			hops, _ := o["repartition_sources"].([]any)
+			counted := len(sources) > 0
+			for _, hop := range hops {
+				name, ok := hop.(string)
+				counted = counted || !ok || known[name]
+			}
+			sinks, _ := o["repartition_sinks"].([]any)
+			for _, sink := range sinks {
+				known[sink.(string)] = known[sink.(string)] || counted
+			}
+		}
+	}
+	for name := range read {
+		if !known[name] {
+			return true
 		}
 	}
 	return false
