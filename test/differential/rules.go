@@ -225,7 +225,11 @@ func (d *duel) accepted(kx, cx *exchange, k, c obj) verdict {
 		}
 		return wrong("epoch: want %d, got %d", kx.resp.MemberEpoch, cx.resp.MemberEpoch)
 	}
-	if e := d.endpoints(kx, cx, k, c); v.text == "" && e.text != "" {
+	if v.text != "" || v.then != goOn {
+		d.unknownShift = true // other tasks are other endpoints
+		return v
+	}
+	if e := d.endpoints(kx, cx, k, c); e.text != "" {
 		return e
 	}
 	return v
@@ -281,16 +285,18 @@ func (d *duel) tasks(kx, cx *exchange) verdict {
 // givenBack says that among the new tasks of the answer are some that the member was to give up, and does not report any more.
 func givenBack(cx *exchange, now lists) bool {
 	report, _ := cx.reported()
-	some := false
+	released := map[string]bool{}
+	for _, t := range cx.was.before.all() {
+		released[t] = !slices.Contains(report.all(), t)
+	}
 	for i := range now {
 		for _, t := range now[i] {
-			if slices.Contains(cx.was.told[i], t) {
-				continue
+			if released[t] && !slices.Contains(cx.was.told[i], t) {
+				return true
 			}
-			some = some || slices.Contains(cx.was.before[i], t) && !slices.Contains(report[i], t)
 		}
 	}
-	return some
+	return false
 }
 
 // assignedApart is for answers that differ since the assignors have broken ties differently. The targets must be as balanced

@@ -129,15 +129,24 @@ func (s *Script) sharesChangelog(step obj) bool {
 	return false
 }
 
-// ambiguous says that a subtopology of the group's topology writes a repartition topic and reads one: then the order in which
-// counts are decided may matter.
+// ambiguous says that a subtopology writes a repartition topic and reads one, so that the order in which counts are decided may
+// matter, or that several repartition topics have fixed counts, which Kafka takes together.
 func (s *Script) ambiguous() bool {
 	for _, name := range []string{"t", "random"} {
 		t, _ := s.Topologies[name].(obj)
 		subs, _ := t["subtopologies"].([]any)
+		fixed := 0
 		for _, sub := range subs {
 			o := sub.(obj)
 			hops, _ := o["repartition_sources"].([]any)
+			for _, hop := range hops {
+				if _, ok := hop.(obj); ok {
+					fixed++
+				}
+			}
+			if fixed > 1 {
+				return true
+			}
 			if sinks, _ := o["repartition_sinks"].([]any); len(sinks) > 0 && len(hops) > 0 {
 				return true
 			}

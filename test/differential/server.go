@@ -243,6 +243,9 @@ func (x *exchange) repeats() bool {
 			}
 		}
 	}
+	if x.req.MemberEpoch < 0 {
+		return false // nobody looks at the offsets of one who leaves
+	}
 	for _, offsets := range [][]kmsg.TaskOffset{x.req.TaskOffsets, x.req.TaskEndOffsets} {
 		for _, o := range offsets {
 			if o.Partition < 0 {
