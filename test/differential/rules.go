@@ -229,7 +229,7 @@ func (d *duel) accepted(kx, cx *exchange, k, c obj) verdict {
 		d.unknownShift = true // other tasks are other endpoints
 		return v
 	}
-	if e := d.endpoints(kx, cx, k, c); e.text != "" {
+	if e := d.endpoints(kx, cx, k, c); e.text != "" || e.then != goOn {
 		return e
 	}
 	return v
@@ -364,10 +364,15 @@ func flat(l any) (out []string) {
 	return out
 }
 
+// anElection is less than the endpoint epoch that a leader begins with, the unix seconds of its election.
+const anElection = 1e9
+
 // endpoints compares endpoint epochs and lists. coordd's epoch rises also for a member that is gone.
 func (d *duel) endpoints(kx, cx *exchange, k, c obj) verdict {
 	shift := cx.resp.EndpointInformationEpoch - kx.resp.EndpointInformationEpoch
 	switch {
+	case shift > anElection:
+		return verdict{rule: "the leader has changed", then: end} // on a busy machine
 	case !kx.exists && kx.resp.EndpointInformationEpoch == 1 && cx.resp.EndpointInformationEpoch == 0:
 		d.unknownShift = true // the group took the place of an empty classic one, and Kafka begins at 0 with the next heartbeat
 	case d.unknownShift:
