@@ -208,6 +208,10 @@ func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams
 		if g == nil || soft == nil || m.groups[g.ID].computing != 0 {
 			return streams.Decision{}, false
 		}
+		if at := soft.NextDeadline(); at == 0 || at > m.now { // it moved while the task waited for its turn
+			m.timers.arm(key, at)
+			return streams.Decision{}, false
+		}
 		if m.withoutTopicsYet() {
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false

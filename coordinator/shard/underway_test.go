@@ -163,6 +163,19 @@ func TestAnEpochThatCannotBeStoredIsTriedAgain(t *testing.T) {
 	}
 }
 
+// What was due went while its task waited for its turn; what is left is still looked at.
+func TestATimerOfAGroupThatMovedIsArmedAgain(t *testing.T) {
+	r := newRig(t)
+	r.joined("g", "a")
+	key := timerKey{kind: timerGroup, group: "g"}
+	r.timers = newTimers()
+	r.softOf("g").InitialDelayUntil = r.now + 3000
+	r.decide(task{group: "g", internal: decideTick(key)})
+	if at := r.timers.scheduled[key]; at != r.now+3000 {
+		t.Fatalf("armed at %d", at)
+	}
+}
+
 // Held members need not wait for the end of their holds.
 func TestAChangeOfTopicsThatCannotBeStoredIsLookedAtAgain(t *testing.T) {
 	r := hanging(t)
