@@ -44,7 +44,7 @@ type member struct {
 	// Guarded by observer.mu.
 	highest     int32 // epoch that it was told
 	mayBeFenced bool
-	toldAt      time.Time // when the last answer without an error came
+	heardAt     time.Time // when the last heartbeat that was answered without an error was sent
 	trace       []string
 
 	ctx    context.Context
@@ -53,6 +53,7 @@ type member struct {
 	done   chan struct{}
 
 	// Owned by run.
+	sent        time.Time // when the last heartbeat was sent
 	coordinator string
 	beats       *wire
 	endpoints   int32
@@ -137,7 +138,7 @@ func (m *member) beat() time.Duration {
 	}
 	req, reported := m.request()
 	m.sim.observer.note(m, "heartbeat to %s: epoch %d, tasks %v", m.coordinator, req.MemberEpoch, told(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks))
-	sent := time.Now()
+	m.sent = time.Now()
 	var resp kmsg.Response
 	if m.rand.IntN(4) == 0 { // the consumer commits and fetches offsets over the same connection
 		resp, err = w.interrupted(req, m.patience, m.jitter(0, m.interval+time.Millisecond))
@@ -151,14 +152,14 @@ func (m *member) beat() time.Duration {
 		m.sim.observer.note(m, "no answer: %v", err)
 		return m.lostCoordinator()
 	}
-	if time.Since(sent) > 300*time.Millisecond {
+	if time.Since(m.sent) > 300*time.Millisecond {
 		m.sim.observer.mu.Lock()
 		m.sim.observer.counts.held++
 		m.sim.observer.mu.Unlock()
 	}
 	wait := m.answered(resp.(*kmsg.StreamsGroupHeartbeatResponse), reported)
 	if wait > 0 && wait == m.interval { // counted from when the last one was sent
-		wait = max(0, wait-time.Since(sent))
+		wait = max(0, wait-time.Since(m.sent))
 	}
 	return wait
 }
@@ -299,7 +300,7 @@ func (m *member) told(r *kmsg.StreamsGroupHeartbeatResponse, reported bool) time
 	next := told(r.ActiveTasks, r.StandbyTasks, r.WarmupTasks)
 	m.sim.observer.replied(m, r.MemberEpoch, next)
 	m.sim.observer.mu.Lock()
-	m.mayBeFenced, m.toldAt = false, time.Now()
+	m.mayBeFenced, m.heardAt = false, m.sent
 	m.sim.observer.mu.Unlock()
 	m.mu.Lock()
 	m.epoch = r.MemberEpoch
