@@ -317,7 +317,8 @@ func (c *conn) know(h *protocol.Header) {
 	}
 }
 
-// close ends the connection; it may be called on any goroutine and more than once.
+// close ends the connection; it may be called on any goroutine and more than once. It does not wait: the reader, who may be
+// the one that calls, has the socket in use, and Close waits until nobody has.
 func (c *conn) close() {
 	c.mu.Lock()
 	if !c.closed {
@@ -326,13 +327,14 @@ func (c *conn) close() {
 	}
 	c.moved.Broadcast()
 	c.mu.Unlock()
-	_ = c.nc.Close()
+	go func() { _ = c.nc.Close() }()
 }
 
 // end is the reader's last act.
 func (c *conn) end() {
 	c.gone()
 	c.close()
+	_ = c.nc.Close()
 	for _, u := range c.ups {
 		u.close()
 	}

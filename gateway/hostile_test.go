@@ -112,3 +112,24 @@ func TestRepeatedResourcesCostWhatTheyTake(t *testing.T) {
 		t.Errorf("%d results", len(got))
 	}
 }
+
+// TestConnectionsThatAreResetLeaveNothingBehind: an answer that cannot be written must not have the reader wait for itself.
+func TestConnectionsThatAreResetLeaveNothingBehind(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1})
+	w.hold("ours")
+	g := w.nodes[0].g
+	for range 400 {
+		c := dialPort(t, w.nodes[0].addr())
+		for range 3 {
+			c.send(c.encode(beat("ours", "m", 5)))
+		}
+		_ = c.nc.(*net.TCPConn).SetLinger(0) // it ends by a reset
+		_ = c.nc.Close()
+	}
+	eventually(t, "connections are left", func() bool {
+		for _, c := range g.connections() {
+			_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // as the sweeper does
+		}
+		return len(g.connections()) == 0
+	})
+}
