@@ -12,8 +12,9 @@ import (
 	"github.com/coordd/coordd/coordinator"
 )
 
-// maxHopInflight is how many requests of a peer may be unanswered before it is read no further.
-const maxHopInflight = 4096
+// maxHopInflight is how many requests of a peer may be unanswered before it is read no further. It is more than a large
+// group has members: when they join at once, requests about other groups are not to wait behind them.
+const maxHopInflight = 32 << 10
 
 // hopServer is the answering side of an inner hop.
 type hopServer struct {

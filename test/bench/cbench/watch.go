@@ -85,6 +85,8 @@ func cmdWatch(args []string) {
 		g := newGroup(cl.clone(), id, Topo{topic: *topic, tasks: *tasks}, 1)
 		die(g.cl.findAll([]string{id}, 60*time.Second))
 		die(g.form(30 * time.Second))
+		g.cl = g.cl.clone() // before it existed, its coordinator may have been another one
+		die(g.cl.findAll([]string{id}, 60*time.Second))
 		groups = append(groups, g)
 	}
 	// Answers to heartbeats may be held: they keep the members alive, and how long the shard takes to answer is seen by
