@@ -24,7 +24,6 @@ type generator struct {
 	static map[string]bool
 	kind   kind
 	ready  bool // the topology can run
-	tasks  int32
 }
 
 // kind is what a script is mostly about.
