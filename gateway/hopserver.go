@@ -194,7 +194,7 @@ func (h *hopServer) handle(r *hopRequest) error {
 	switch {
 	case age < -clockSlack:
 		return errHopClock
-	case age > h.g.cfg.freshFor && !(r.kind == hopKafka && leaves(r.payload)):
+	case age > h.g.cfg.freshFor && (r.kind != hopKafka || !leaves(r.payload)):
 		done(nil, tooOld)
 		return nil
 	}

@@ -122,7 +122,7 @@ func (c *hopConn) flush() {
 			return
 		}
 		c.hops.mu.Unlock()
-		_ = c.Conn.SetWriteDeadline(time.Time{})
+		_ = c.SetWriteDeadline(time.Time{})
 		if _, err := c.Conn.Write(b); err != nil {
 			_ = c.close()
 		}
@@ -135,7 +135,7 @@ func (c *hopConn) Close() error {
 	if c.stalled || c.flushing {
 		c.closed = true
 		c.hops.mu.Unlock()
-		return c.Conn.SetReadDeadline(time.Unix(1, 0))
+		return c.SetReadDeadline(time.Unix(1, 0))
 	}
 	c.hops.mu.Unlock()
 	return c.close()

@@ -337,7 +337,7 @@ func (o *observer) stalled(late time.Duration) {
 func (o *observer) fenced(m *member, code int16, message string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !m.mayBeFenced && !(time.Now().Before(o.stalledUntil) && time.Since(m.heardAt) > sessionTimeout-time.Second) {
+	if !m.mayBeFenced && (!time.Now().Before(o.stalledUntil) || time.Since(m.heardAt) <= sessionTimeout-time.Second) {
 		o.failFor(m, "fenced by error %d (%s) at epoch %d; in the group: %v", code, message, m.highest, o.history(m.group.id).lives(m))
 	}
 }

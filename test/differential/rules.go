@@ -258,7 +258,7 @@ func (d *duel) tasks(kx, cx *exchange) verdict {
 	const rule = "tasks told again"
 	report, reported := cx.reported()
 	switch {
-	case cok && !(kok && kl.equal(cl)) && reported && givenBack(cx, cl):
+	case cok && (!kok || !kl.equal(cl)) && reported && givenBack(cx, cl):
 		return verdict{rule: "given back at once what it releases", then: settle}
 	case kok && cok:
 		if kl.equal(cl) {
