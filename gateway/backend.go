@@ -103,6 +103,8 @@ type Image interface {
 	Brokers() []Broker
 	TopicName(id [16]byte) (name string, ok bool)
 	TopicID(name string) (id [16]byte, ok bool)
+	// HasTopic says whether a topic exists; TopicID is false also where the upstream has no ids.
+	HasTopic(name string) bool
 }
 
 // Cluster is what the gateway knows of the coordd nodes and of the upstream. All methods are safe for concurrent use and

@@ -105,6 +105,11 @@ func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte, names *topi
 			decode = protocol.DecodeTxnOffsetCommit
 		}
 		req, refused, err := decode(h.Version, body, names.name)
+		if err == nil {
+			for i := range req.Topics {
+				names.known(req.Topics[i].Name)
+			}
+		}
 		return req, func(call *shard.Call) []byte {
 			return protocol.AppendCommit(nil, h, call.Response.(*offsets.CommitResponse), refused...)
 		}, err
@@ -125,6 +130,11 @@ func (g *Gateway) decodeGroupRequest(h protocol.Header, body []byte, names *topi
 		}, nil
 	case protocol.KeyOffsetDelete:
 		req, err := protocol.DecodeOffsetDelete(h.Version, body)
+		if err == nil {
+			for i := range req.Topics {
+				names.known(req.Topics[i].Name)
+			}
+		}
 		return req, func(call *shard.Call) []byte {
 			return protocol.AppendOffsetDelete(nil, h, call.Response.(*offsets.DeleteResponse))
 		}, err

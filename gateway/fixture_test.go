@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ type world struct {
 	nodes []*testNode
 	kafka *kfake.Cluster
 	admin *kadm.Client
+
+	refreshed atomic.Int32 // Cluster.RefreshImage
 
 	mu      sync.Mutex
 	leaders map[uint32]int32
@@ -263,6 +266,8 @@ func (i *fakeImage) TopicID(name string) ([16]byte, bool) {
 	return id, ok
 }
 
+func (i *fakeImage) HasTopic(name string) bool { _, ok := i.ids[name]; return ok }
+
 type fakeCluster struct{ w *world }
 
 func (f fakeCluster) Nodes() []Node {
@@ -312,4 +317,4 @@ func (f fakeCluster) Changed() <-chan struct{} {
 	return f.w.moved
 }
 
-func (f fakeCluster) RefreshImage() {}
+func (f fakeCluster) RefreshImage() { f.w.refreshed.Add(1) }

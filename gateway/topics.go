@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -15,34 +16,34 @@ const (
 	maxAbsent = 1000
 )
 
-// absentTopics are ids of topics that the image did not get in time: deleted ones, mostly.
+// absentTopics are topics, by name or by the bytes of their id, that the image did not get in time: deleted ones, mostly.
 type absentTopics struct {
 	mu   sync.Mutex
-	seen map[[16]byte]time.Time
+	seen map[string]time.Time
 }
 
-func (a *absentTopics) has(id [16]byte) bool {
+func (a *absentTopics) has(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at, ok := a.seen[id]
 	return ok && time.Since(at) < absentTTL
 }
 
-func (a *absentTopics) add(ids [][16]byte) {
+func (a *absentTopics) add(ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {
 		if a.seen == nil || len(a.seen) >= maxAbsent {
-			a.seen = map[[16]byte]time.Time{}
+			a.seen = map[string]time.Time{}
 		}
-		a.seen[id] = time.Now()
+		a.seen[strings.Clone(id)] = time.Now()
 	}
 }
 
-// topicNames are the names of topics that a request has by their ids.
+// topicNames are the topics that a request names, by name or by id.
 type topicNames struct {
 	g       *Gateway
-	missing [][16]byte // what is worth waiting for
+	missing []string // what is worth waiting for
 }
 
 // name is protocol.TopicNames over the image; an id that it does not have makes it look again soon.
@@ -52,12 +53,25 @@ func (t *topicNames) name(id [16]byte) (name string, ok bool) {
 		name, ok = image.TopicName(id)
 	}
 	if !ok {
-		t.g.cluster.RefreshImage()
-		if image == nil || !t.g.absent.has(id) {
-			t.missing = append(t.missing, id)
-		}
+		t.lack(string(id[:]), image == nil)
 	}
 	return name, ok
+}
+
+// known looks for a topic that a request names, which is refused where it does not exist: it may just have been created.
+// Before the first image nothing counts as missing.
+func (t *topicNames) known(name string) {
+	if image := t.g.cluster.Image(); image != nil && !image.HasTopic(name) {
+		t.lack(name, false)
+	}
+}
+
+// lack makes the image look again soon, and waits for it unless that was in vain lately.
+func (t *topicNames) lack(topic string, always bool) {
+	t.g.cluster.RefreshImage()
+	if always || !t.g.absent.has(topic) {
+		t.missing = append(t.missing, topic)
+	}
 }
 
 // complete says that the image had all that the request names and what its answer will name.

@@ -78,3 +78,42 @@ func TestOffsetsByTopicIDWithoutAnImage(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+func TestOffsetsByTopicNameWaitForTheImage(t *testing.T) {
+	for _, leader := range []int32{1, 2} {
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}, config: waitLong})
+		w.hold("ours")
+		w.lead(leader)
+		c := dialPort(t, w.nodes[0].addr())
+		image := w.image
+		empty := &fakeImage{cluster: image.cluster, controller: image.controller, brokers: image.brokers}
+		byName := commit("ours", "in", [16]byte{}, 99)
+		byName.SetVersion(9)
+		remove := kmsg.NewPtrOffsetDeleteRequest()
+		remove.Group = "ours"
+		topic := kmsg.NewOffsetDeleteRequestTopic()
+		topic.Topic, topic.Partitions = "in", []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}
+		remove.Topics = append(remove.Topics, topic)
+		for _, req := range []kmsg.Request{byName, remove} {
+			w.change(func() { w.image = empty })
+			refreshed := w.refreshed.Load()
+			c.send(c.encode(req))
+			eventually(t, "the image was asked to look again", func() bool { return w.refreshed.Load() > refreshed })
+			w.change(func() { w.image = image })
+			resp, err := c.receive(req, c.corr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code := int16(-2)
+			switch r := resp.(type) {
+			case *kmsg.OffsetCommitResponse:
+				code = r.Topics[0].Partitions[0].ErrorCode
+			case *kmsg.OffsetDeleteResponse:
+				code = r.ErrorCode
+			}
+			if code != 0 {
+				t.Errorf("leader %d, key %d: error %d", leader, req.Key(), code)
+			}
+		}
+	}
+}

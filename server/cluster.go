@@ -96,3 +96,8 @@ func (v imageView) ControllerID() int32                  { return v.image.Contro
 func (v imageView) Brokers() []gateway.Broker            { return v.brokers }
 func (v imageView) TopicName(id [16]byte) (string, bool) { return v.image.TopicName(id) }
 func (v imageView) TopicID(name string) ([16]byte, bool) { return v.image.TopicID(name) }
+
+func (v imageView) HasTopic(name string) bool {
+	_, ok := v.image.Topic(name)
+	return ok
+}
