@@ -184,8 +184,11 @@ var errHopClock = errors.New("the clock of an inner hop is wrong")
 // handle gives a request to whoever answers it. Behind this the order in which requests come is kept, so that their age is
 // looked at here, behind all that may keep them waiting before.
 func (h *hopServer) handle(r *hopRequest) error {
-	id := r.id
-	answer := func(answer []byte, err *coordinator.Error) { h.send(id, answer, err) }
+	id, kind := r.id, r.kind
+	answer := func(payload []byte, err *coordinator.Error) {
+		payload, err = h.fitting(kind, payload, err)
+		h.send(id, payload, err)
+	}
 	done := func(payload []byte, err *coordinator.Error) {
 		<-h.slots
 		answer(payload, err)
@@ -226,12 +229,21 @@ func (h *hopServer) handle(r *hopRequest) error {
 // takes. One of a group with absurd names would keep all others waiting, or end the hop and with it what is held over it.
 const maxHopAnswer = 16 << 20
 
+// fitting is the answer to a request, or the error in place of one that is too large: a member is sent to the leader, which can
+// answer it.
+func (h *hopServer) fitting(kind byte, payload []byte, err *coordinator.Error) ([]byte, *coordinator.Error) {
+	if len(payload) <= maxHopAnswer {
+		return payload, err
+	}
+	h.g.log.note("hop answer", "an answer is too large to be passed between nodes", "bytes", len(payload), "limit", maxHopAnswer)
+	if kind == hopBeat {
+		return nil, &coordinator.Error{Code: coordinator.NotCoordinator}
+	}
+	return nil, &coordinator.Error{Code: coordinator.InvalidRequest}
+}
+
 // send queues an answer; it does not wait for the peer.
 func (h *hopServer) send(id uint64, payload []byte, err *coordinator.Error) {
-	if len(payload) > maxHopAnswer {
-		h.g.log.note("hop answer", "an answer is too large to be passed between nodes", "bytes", len(payload), "limit", maxHopAnswer)
-		payload, err = nil, &coordinator.Error{Code: coordinator.InvalidRequest}
-	}
 	a := hopAnswer{id: id, clock: h.g.now(), payload: payload}
 	if err != nil {
 		a.code, a.notStarted = err.Code, err.NotStarted

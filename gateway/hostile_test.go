@@ -86,9 +86,15 @@ func TestOneLargeAnswerDoesNotEndAHop(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer func() { _ = ours.Close() }()
 	h := &hopServer{g: New(Config{Coordinators: fakeCoords{}}), nc: theirs}
-	h.send(1, make([]byte, maxHopUnwritten+1), nil)
-	h.send(2, make([]byte, maxHopAnswer), nil)
-	for id, want := range []coordinator.Code{coordinator.InvalidRequest, coordinator.None} {
+	for id, kind := range []byte{hopKafka, hopBeat, hopKafka} {
+		size := maxHopUnwritten + 1
+		if id == 2 {
+			size = maxHopAnswer
+		}
+		payload, err := h.fitting(kind, make([]byte, size), nil)
+		h.send(uint64(id)+1, payload, err)
+	}
+	for id, want := range []coordinator.Code{coordinator.InvalidRequest, coordinator.NotCoordinator, coordinator.None} {
 		frame, err := readHopFrame(ours, maxUpstream)
 		if err != nil {
 			t.Fatal(err)

@@ -45,16 +45,28 @@ func (n *Node) supervise() {
 
 // Evacuate hands every group that this node leads to other nodes and keeps it from leading, as far as others can: it goes on
 // serving its clients and following, others do not hand it groups, and what it comes to lead by an election it hands on.
-// That lasts until Readmit or the end of the process. It returns the groups that stay for now, with the reason; bounded by
-// Timing.Drain.
+// That lasts until Readmit or the end of the process. It returns the groups that stay for now, with the reason, after twice
+// Timing.Drain at the latest.
 func (n *Node) Evacuate(ctx context.Context) map[uint32]error {
 	n.evacuated.Store(true)
+	select {
+	case n.handing <- struct{}{}: // free after Timing.Drain at the latest
+		defer func() { <-n.handing }()
+	case <-ctx.Done():
+		return n.handOver(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.Timing.Drain)
 	defer cancel()
-	n.handing <- struct{}{}
-	defer func() { <-n.handing }()
 	n.say(kindLeaving)
+	defer n.lastWord()
 	return n.handOver(ctx)
+}
+
+// lastWord says that the node is back where it was readmitted while it said that it leaves.
+func (n *Node) lastWord() {
+	if !n.evacuated.Load() && !n.draining.Load() {
+		n.say(kindBack)
+	}
 }
 
 // Readmit ends what Evacuate began: the balancers give this node its share again.
@@ -82,11 +94,9 @@ func (n *Node) stayAside() {
 	ctx, cancel := context.WithTimeout(n.lifetime, n.cfg.Timing.Drain)
 	defer cancel()
 	n.say(kindLeaving)
+	defer n.lastWord()
 	for g, err := range n.handOver(ctx) {
 		n.groups[g].log.Debug("drained, but leadership stays here for now", "error", err)
-	}
-	if !n.evacuated.Load() {
-		n.say(kindBack) // readmitted meanwhile: the last word counts
 	}
 }
 

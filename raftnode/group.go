@@ -25,12 +25,13 @@ type Group struct {
 	onChange func(Change)
 	mover    Mover // nil: nobody has anything to hand over
 
-	inst    atomic.Pointer[instance] // nil when stopped
-	serving atomic.Uint64            // term for which Elected was told, 0 when Lost was
-	moving  atomic.Int32             // transfers that hold proposals back
-	planned atomic.Uint64            // term that the former leader asked this node to begin
-	through atomic.Uint64            // what appliedThrough found last
-	kept    atomic.Uint64            // term in which the group is to stay here, see Keep
+	inst         atomic.Pointer[instance] // nil when stopped
+	serving      atomic.Uint64            // term for which Elected was told, 0 when Lost was
+	moving       atomic.Int32             // transfers that hold proposals back
+	transferring chan struct{}            // held by the transfer under way
+	planned      atomic.Uint64            // term that the former leader asked this node to begin
+	through      atomic.Uint64            // what appliedThrough found last
+	kept         atomic.Uint64            // term in which the group is to stay here, see Keep
 
 	restart chan string // to the group's goroutine: restart in place, and why; room for one
 	done    chan struct{}

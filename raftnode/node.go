@@ -123,7 +123,8 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
 	log := newLimitedLog(n.cfg.Logger.With("group", id), n.lines)
-	g := &Group{id: id, node: n, log: log, told: -1, restart: make(chan string, 1), done: make(chan struct{})}
+	g := &Group{id: id, node: n, log: log, told: -1, restart: make(chan string, 1), done: make(chan struct{}),
+		transferring: make(chan struct{}, 1)}
 	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log}
 	var err error
 	if g.snap, err = openSnapshots(dir, newLibraryLog(log)); err != nil {

@@ -63,8 +63,15 @@ type Mover interface {
 }
 
 // transferOnce begins the library's transfer only when the target has every entry: a transfer to a node that lags can
-// leave the library believing for ever that it is under way (hashicorp/raft issue 696).
+// leave the library believing for ever that it is under way (hashicorp/raft issue 696). One transfer of a group is under way
+// at a time: a second one, which the library refuses, would resume what the first one has paused.
 func (g *Group) transferOnce(ctx context.Context, to int32) (err error) {
+	select {
+	case g.transferring <- struct{}{}:
+		defer func() { <-g.transferring }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	in := g.inst.Load()
 	if in == nil || in.raft.State() != raft.Leader {
 		return ErrNotLeader
@@ -230,6 +237,9 @@ func (g *Group) drain(ctx context.Context, load *drainLoad) error {
 		case <-ctx.Done():
 		case <-tick.C:
 		}
+	}
+	if in := g.inst.Load(); in == nil || in.raft.State() != raft.Leader {
+		return nil
 	}
 	return cmp.Or(refusal, ctx.Err())
 }

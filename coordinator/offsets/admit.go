@@ -82,12 +82,22 @@ func markAbsent(refused []CommitTopicResult, topics topology.Metadata) []CommitT
 
 // Joined puts two parts of an answer together, so that each topic stands in it once.
 func Joined(part, more []CommitTopicResult) []CommitTopicResult {
-	if len(part) == 0 {
-		return more
+	if len(part) == 0 || len(more) == 0 {
+		return append(part, more...)
+	}
+	type topicKey struct {
+		name string
+		id   [16]byte
+	}
+	at := make(map[topicKey]int, len(part))
+	for i, t := range part {
+		at[topicKey{t.Name, t.ID}] = i
 	}
 	for _, t := range more {
-		i := slices.IndexFunc(part, func(r CommitTopicResult) bool { return r.Name == t.Name && r.ID == t.ID })
-		if i < 0 {
+		key := topicKey{t.Name, t.ID}
+		i, ok := at[key]
+		if !ok {
+			at[key] = len(part)
 			part = append(part, t)
 			continue
 		}

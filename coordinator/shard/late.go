@@ -7,13 +7,17 @@ import "github.com/coordd/coordd/coordinator/streams"
 // taken for released. A client that only goes to another node at once is not meant.
 const overtakenMs = 10
 
-// late says that a heartbeat was read from its client before another one of its member that came first, or a join before its
-// member left.
+// late says that a heartbeat was read from its client before another one of its member that came first, a leave before its
+// member joined again, or a join before its member left. A leave may follow a heartbeat on the same connection at once, and its
+// client does not say it again: only a member that is back is not to be removed by it.
 func (m *Machine) late(e *group, c *Call, r *streams.HeartbeatRequest) bool {
 	if c.AgeMs <= overtakenMs {
 		return false
 	}
 	asked := c.arrived - c.AgeMs + overtakenMs
+	if r.MemberEpoch < streams.JoinEpoch {
+		return e.soft.JoinedBetween(r.MemberID, asked, c.arrived)
+	}
 	return e.soft.HeardBetween(r.MemberID, asked, c.arrived) ||
 		r.MemberEpoch == streams.JoinEpoch && e.departed.between(r.MemberID, asked, c.arrived)
 }

@@ -70,6 +70,23 @@ func TestALateJoinReleasesNothing(t *testing.T) {
 	}
 }
 
+// TestALeaveThatFollowsAHeartbeatCounts: both may wait on the way to the leader, and come together.
+func TestALeaveThatFollowsAHeartbeatCounts(t *testing.T) {
+	r := newRig(t)
+	first := r.joined("g", "a")
+	r.now += 5000
+	r.freshProof()
+	r.sendLate(beat("g", "a", first.MemberEpoch), 100)
+	r.now += 5
+	if c, _ := r.sendLate(beat("g", "a", streams.LeaveEpoch), 100); c.Err != nil {
+		t.Fatal(c.Err)
+	}
+	r.commitAll()
+	if r.committed.Group("g").Member("a") != nil {
+		t.Fatal("a is still in the group")
+	}
+}
+
 // TestALateLeaveOfAMemberThatIsBackIsRefused, and one of a member that said nothing since counts, however old it is.
 func TestALateLeaveOfAMemberThatIsBackIsRefused(t *testing.T) {
 	r := newRig(t)

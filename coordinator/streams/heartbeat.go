@@ -103,7 +103,7 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 		d.Soft.seen, d.Soft.seenGroup = h.hard, h.group
 	}
 	if !h.held {
-		d.Soft.arrived = h.arrived()
+		d.Soft.arrived, d.Soft.joins = h.arrived(), h.joining()
 		d.Soft.SessionDeadline = h.arrived() + int64(h.env.Settings.SessionTimeoutMs)
 	}
 	if next != h.current && h.settles(next, goalEpoch) {

@@ -67,8 +67,8 @@ type SoftMember struct {
 	// DisconnectDeadline is when the member is removed unless a heartbeat comes before, because the connection of its last
 	// one ended; 0 when it did not. Failover clears it.
 	DisconnectDeadline int64
-	// lastBeat is when the last heartbeat came. Failover loses it.
-	lastBeat int64
+	// lastBeat is when the last heartbeat came, lastJoin when the member joined last. Failover loses them.
+	lastBeat, lastJoin int64
 	// soon is from when on a heartbeat keeps the interval that the member was told when its held answer had to go before
 	// its time; 0 when it was told the configured one. Failover loses it.
 	soon int64
@@ -131,6 +131,7 @@ type SoftChange struct {
 	endpointsAt    int64
 	entry          *SoftMember
 	arrived        int64
+	joins          bool // the heartbeat is a join
 	fastEpoch      int32
 	fastSince      int64
 	told           int64 // sets (> 0) or clears (< 0) toldAt
@@ -285,6 +286,9 @@ func (s *Soft) applyMember(c *SoftChange) {
 	}
 	if c.arrived != 0 {
 		m.lastBeat, m.unheard, m.Untold, m.DisconnectDeadline = c.arrived, false, false, 0
+		if c.joins {
+			m.lastJoin = c.arrived
+		}
 	}
 	if c.SessionDeadline != 0 {
 		m.SessionDeadline = c.SessionDeadline
@@ -310,6 +314,15 @@ func (s *Soft) HeardBetween(member string, after, before int64) bool {
 	}
 	m := s.Members[member]
 	return m != nil && after < m.lastBeat && m.lastBeat < before
+}
+
+// JoinedBetween says whether the member's last join came after one time and before another.
+func (s *Soft) JoinedBetween(member string, after, before int64) bool {
+	if s == nil {
+		return false
+	}
+	m := s.Members[member]
+	return m != nil && after < m.lastJoin && m.lastJoin < before
 }
 
 // NextDeadline is the earliest moment at which [Expire] has something to do for the member; 0 when there is none.

@@ -25,7 +25,7 @@ func converge(ctx context.Context, b *bench) error {
 		members, tasks int
 		rounds         string
 		join           float64 // bar: time of all joins, of Kafka's
-	}{{500, 5000, "3", 0.5}, {100, 1000, "5", 1}} {
+	}{{500, 5000, "3", 0.5}, {100, 1000, "15", 1}} {
 		rs, err := b.cb(ctx, append([]string{"joins", "--mode", "converge", "--sizes", fmt.Sprintf("%dx%d", c.members, c.tasks),
 			"--hb-interval", "100ms", "--rounds", pick(b, c.rounds, "1"), "--warm", "1"}, versus(coordd, kafka)...)...)
 		if err != nil {
