@@ -35,11 +35,6 @@ var notOverKfake = map[string]string{
 		"which Kafka accepts: here coordd's membership, which holds the group's offsets",
 }
 
-// notWhileTheLeaderMoves are scenarios that are not played while the leader moves, beside those.
-var notWhileTheLeaderMoves = map[string]string{
-	"session-timeout-default": "takes 75 s; session-timeout plays the same with a shorter time-out",
-}
-
 // start starts three nodes over kfake, and returns their admin addresses, too.
 func start(t *testing.T) (c *devcluster.Cluster, admins []string) {
 	t.Helper()
@@ -89,7 +84,7 @@ func TestAnswers(t *testing.T) {
 // another node.
 func TestAnswersWhileTheLeaderMoves(t *testing.T) {
 	c, admins := start(t)
-	play(t, c, MovingLeaders(rig.NewMover(admins, shards)), notWhileTheLeaderMoves)
+	play(t, c, MovingLeaders(rig.NewMover(admins, shards)), NotWhileLeadersMove)
 }
 
 func play(t *testing.T, c *devcluster.Cluster, beforeStep func(*Scenario, int) (func(), error), exempt map[string]string) {
