@@ -67,6 +67,7 @@ func (c *conn) batch(h protocol.Header, body, frame []byte) error {
 // one of another type may have its id. Only offsets are found wherever they are asked for.
 func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 	p := &partition{foreign: map[int32][]string{}, refused: map[string]*coordinator.Error{}}
+	var doubtful []string
 	seen := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		if seen[id] {
@@ -79,26 +80,63 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 		}
 		ours, refusal := c.ours(id)
 		if ours && refusal == nil && h.Key != protocol.KeyOffsetFetch {
-			ours, refusal = c.oursAtLeader(id)
-		}
-		if refusal == nil && !ours {
-			var broker int32
-			var err error
-			if broker, refusal, err = c.reachCoordinator(id, h); err != nil {
-				return nil, err
-			}
-			if refusal == nil {
-				p.foreign[broker] = append(p.foreign[broker], id)
-				continue
-			}
-		}
-		if refusal != nil {
-			p.refused[id] = refusal
+			doubtful = append(doubtful, id)
 			continue
 		}
-		p.own = append(p.own, id)
+		if err := c.place(p, h, id, ours, refusal); err != nil {
+			return nil, err
+		}
+	}
+	now, refusals := make([]holding, len(doubtful)), make([]*coordinator.Error, len(doubtful))
+	c.inParallel(len(doubtful), func(i int) {
+		now[i], refusals[i] = c.g.holdsAtLeader(&errand{group: doubtful[i], c: c}, c.client)
+	})
+	for i, id := range doubtful {
+		if err := c.place(p, h, id, now[i].held(), refusals[i]); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
+}
+
+// place puts a group to those who answer for it.
+func (c *conn) place(p *partition, h protocol.Header, id string, ours bool, refusal *coordinator.Error) error {
+	switch {
+	case refusal != nil:
+		p.refused[id] = refusal
+	case ours:
+		p.own = append(p.own, id)
+	default:
+		broker, refusal, err := c.reachCoordinator(id, h)
+		switch {
+		case err != nil:
+			return err
+		case refusal != nil:
+			p.refused[id] = refusal
+		default:
+			p.foreign[broker] = append(p.foreign[broker], id)
+		}
+	}
+	return nil
+}
+
+// inParallel runs f for 0 to n-1, batchWidth at a time: one shard without a leader is not to keep the groups of others waiting.
+func (c *conn) inParallel(n int, f func(i int)) {
+	if n == 0 {
+		return
+	}
+	c.blocking(func() {
+		var wg sync.WaitGroup
+		width := make(chan struct{}, batchWidth)
+		for i := range n {
+			width <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-width }()
+				f(i)
+			})
+		}
+		wg.Wait()
+	})
 }
 
 // answerOwn adds the answers for our own groups, each from the leader of its shard.
@@ -118,22 +156,13 @@ func (c *conn) answerOwn(m *merger, h protocol.Header, body []byte, own []string
 	}
 	answers := make([][]byte, len(parts))
 	errs := make([]error, len(parts))
-	c.blocking(func() {
-		var wg sync.WaitGroup
-		width := make(chan struct{}, batchWidth)
-		for i := range parts {
-			width <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-width }()
-				id, part := parts[i].ID, parts[i].Body
-				out, err := c.g.requestAtLeader(&errand{group: id, c: c}, c.client, appendFrame(nil, h, part))
-				if err == nil && out.err != nil {
-					out.answer, err = protocol.AppendError(nil, h, part, out.err.Code, out.err.Message)
-				}
-				answers[i], errs[i] = out.answer, err
-			})
+	c.inParallel(len(parts), func(i int) {
+		id, part := parts[i].ID, parts[i].Body
+		out, err := c.g.requestAtLeader(&errand{group: id, c: c}, c.client, appendFrame(nil, h, part))
+		if err == nil && out.err != nil {
+			out.answer, err = protocol.AppendError(nil, h, part, out.err.Code, out.err.Message)
 		}
-		wg.Wait()
+		answers[i], errs[i] = out.answer, err
 	})
 	for i, answer := range answers {
 		if errs[i] != nil {

@@ -91,7 +91,7 @@ type runner struct {
 	leadMu sync.Mutex
 	// leadsFrom is when the last leadership of this node began.
 	leadsFrom atomic.Pointer[time.Time]
-	leading   uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later
+	leading   atomic.Uint64 // term in which this node leads, 0 when it does not; known to the machine a moment later; stored with leadMu held
 
 	leaderMu sync.Mutex
 	leader   int32     // -1: unknown
@@ -229,7 +229,7 @@ func (r *runner) lead(c raftnode.Elected) {
 	}
 	r.leadMu.Lock()
 	defer r.leadMu.Unlock()
-	if r.leading != c.Term {
+	if r.leading.Load() != c.Term {
 		return // lost meanwhile
 	}
 	r.inherit(c)
@@ -242,7 +242,7 @@ func (r *runner) lead(c raftnode.Elected) {
 func (r *runner) leads(term uint64) {
 	r.leadMu.Lock()
 	defer r.leadMu.Unlock()
-	r.leading = term
+	r.leading.Store(term)
 }
 
 // quietly is the level for what a stop brings about anyway.
@@ -342,10 +342,19 @@ func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
 // Assignor implements shard.Host.
 func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }
 
-// Compute implements shard.Host.
+// Compute implements shard.Host. What a leadership that is over asked for is not computed: others wait for the place.
 func (r *runner) Compute(op uint64, job *streams.TargetJob) {
+	term := r.leading.Load()
 	go func() {
-		r.node.computing <- struct{}{}
+		select {
+		case r.node.computing <- struct{}{}:
+		case <-r.node.ctx.Done():
+			return
+		}
+		if term == 0 || r.leading.Load() != term { // the machine has been told so, or will be
+			<-r.node.computing
+			return
+		}
 		target := job.Run()
 		<-r.node.computing
 		r.post(input{kind: inputComputed, id: op, any: target})

@@ -20,7 +20,8 @@ type Call struct {
 	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request. Its NotStarted says whether
 	// the call has surely changed nothing.
 	Err *coordinator.Error
-	// AgeMs is how long before Submit the request was read from its client, at the most; 0 when that was just now.
+	// AgeMs is how long before Submit a heartbeat was read from its client, at the most; 0 when that was just now. It says
+	// nothing of other requests.
 	AgeMs int64
 	// Heartbeat is the room for a heartbeat's answer, so that a steady heartbeat allocates nothing.
 	Heartbeat streams.HeartbeatResponse
