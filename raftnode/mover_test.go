@@ -2,6 +2,7 @@ package raftnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -78,5 +79,32 @@ func TestMoverIsToldOfTransfers(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 		c.mustPropose(to, 0, "still here")
+	})
+}
+
+// TestTransfersOfAGroupDoNotOverlap: a second one, which the library would refuse, must not resume what the first has paused.
+func TestTransfersOfAGroupDoNotOverlap(t *testing.T) {
+	virtual(t, 3, 1, noBalance, func(t *testing.T, c *cluster) {
+		c.startAll()
+		l := c.leader(0)
+		g := c.nodes[l].Group(0)
+		mover := &moveNotes{group: g, slow: true}
+		g.OnMove(mover)
+		var wg sync.WaitGroup
+		var first error
+		wg.Go(func() { first = g.Transfer(t.Context(), int32((l+1)%3)) })
+		c.eventually("the first one hands over", func() bool {
+			mover.mu.Lock()
+			defer mover.mu.Unlock()
+			return len(mover.calls) == 2
+		})
+		second := g.Transfer(t.Context(), int32((l+2)%3))
+		wg.Wait()
+		if first != nil || !errors.Is(second, ErrNotLeader) {
+			t.Errorf("%v, %v", first, second)
+		}
+		if got := mover.take(); len(got) != 2 {
+			t.Errorf("%q", got)
+		}
 	})
 }
