@@ -145,6 +145,7 @@ func TestGroupsLookTheSameWhoeverLeads(t *testing.T) {
 		}
 		same("after planned transfers")
 		for range 3 {
+			c.hops.keepSystemApart(2 * time.Second) // shards are led before the settings of groups are known
 			for i := range nodes {
 				c.restart(i, true, 300*time.Millisecond)
 			}

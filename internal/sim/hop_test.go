@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,19 @@ type hops struct {
 	mu    sync.Mutex
 	conns map[*hopConn]struct{}
 	late  int // bytes that were delivered late
+	// apart says that the Raft group of the system shard reaches nobody.
+	apart bool
+}
+
+// keepSystemApart has no new connection of the system shard's Raft group come through for some time.
+func (h *hops) keepSystemApart(d time.Duration) {
+	set := func(apart bool) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.apart = apart
+	}
+	set(true)
+	time.AfterFunc(d, func() { set(false) })
 }
 
 // from is how a node dials.
@@ -60,8 +74,12 @@ func (h *hops) release() {
 	}
 }
 
-// kindHop is the first byte of an inner hop (server, "kindHop").
-const kindHop = 'H'
+// kindHop is the first byte of an inner hop (server, "kindHop"), systemRaft how a connection of the system shard's Raft group
+// begins (raftnode, "kindRaft", and the group's number).
+const (
+	kindHop    = 'H'
+	systemRaft = "R\x00\x00\x00\x00"
+)
 
 // hopConn is a connection that a node dialed. Its fields are guarded by hops.mu; one goroutine writes at a time.
 type hopConn struct {
@@ -80,6 +98,10 @@ func (c *hopConn) Write(b []byte) (int, error) {
 	c.hops.mu.Lock()
 	if !c.begun {
 		c.begun, c.hop = true, len(b) > 0 && b[0] == kindHop
+		if c.hops.apart && strings.HasPrefix(string(b), systemRaft) {
+			c.hops.mu.Unlock()
+			return 0, net.ErrClosed
+		}
 		if c.hop {
 			if c.hops.conns == nil {
 				c.hops.conns = map[*hopConn]struct{}{}

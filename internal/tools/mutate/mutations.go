@@ -136,6 +136,12 @@ var mutations = []mutation{
 		"coordinator/streams", "TestScripts/lost_responses.txt",
 	},
 	{
+		4, "after its node's start a shard is led only once the settings of groups are known",
+		"server/shard.go",
+		"	r.awaitSettings()\n", "",
+		"internal/sim", "TestGroupsLookTheSameWhoeverLeads",
+	},
+	{
 		5, "tasks are told again to a member that reports others",
 		"coordinator/streams/status.go",
 		"	return h.reported() && !acknowledged\n", "	return false\n",
