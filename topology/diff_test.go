@@ -1,0 +1,126 @@
+package topology
+
+import (
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// change is a Change in which null and empty lists are the same.
+func change(c *Change) Change {
+	n := *c
+	for _, list := range [...]*[]string{&n.Kept, &n.Changed, &n.New, &n.Lost, &n.Orphaned} {
+		if len(*list) == 0 {
+			*list = nil
+		}
+	}
+	if len(n.Counts) == 0 {
+		n.Counts = nil
+	}
+	return n
+}
+
+func TestDiff(t *testing.T) {
+	const count = "sub 0 source=in sink=r\nsub 1 repartition=r changelog=store\n"
+	for _, test := range []struct {
+		name, topics, from, to string
+		want                   Change
+	}{
+		{"nothing", "topic in 4", count, count, Change{Kept: []string{"0", "1"}}},
+		{"other order", "topic in 4", count, "sub 1 repartition=r changelog=store\nsub 0 source=in sink=r", Change{Kept: []string{"0", "1"}}},
+		{"one more", "topic in 4\ntopic other 2", count, count + "sub 10 source=other\nsub 2 source=other2",
+			Change{Kept: []string{"0", "1"}, New: []string{"2", "10"}}},
+		{"one less, its topics are left over", "topic in 4", count, "sub 0 source=in",
+			Change{Changed: []string{"0"}, Lost: []string{"1"}, Orphaned: []string{"r", "store"}}},
+		{"a store under another name", "topic in 4", count, "sub 0 source=in sink=r\nsub 1 repartition=r changelog=store2",
+			Change{Kept: []string{"0"}, Changed: []string{"1"}, Orphaned: []string{"store"}}},
+		{"the same under another id", "topic in 4", "sub 0 source=in changelog=store", "sub 1 source=in changelog=store",
+			Change{New: []string{"1"}, Lost: []string{"0"}}},
+		{"a store that moves to another subtopology is not left over", "topic in 4\ntopic b 4",
+			"sub 0 source=in changelog=store\nsub 1 source=b", "sub 0 source=in\nsub 1 source=b changelog=store",
+			Change{Changed: []string{"0", "1"}}},
+		{"an internal topic that becomes a source is not left over", "topic in 4", count, "sub 0 source=in sink=r\nsub 1 source=r",
+			Change{Kept: []string{"0"}, Changed: []string{"1"}, Orphaned: []string{"store"}}},
+		{"the changelog of an optimised table is the user's own topic", "topic in 4", "sub 0 source=in changelog=in", "sub 0 source=in",
+			Change{Changed: []string{"0"}}},
+		{"a fixed count", "topic in 4", count, "sub 0 source=in sink=r\nsub 1 repartition=r:6 changelog=store",
+			Change{Kept: []string{"0"}, Changed: []string{"1"}, Counts: []CountChange{{"r", 4, 6}, {"store", 4, 6}}}},
+		{"a count that follows from another source, in a subtopology that is kept", "topic in 4\ntopic wide 8", count,
+			"sub 0 source=wide sink=r\nsub 1 repartition=r changelog=store",
+			Change{Kept: []string{"1"}, Changed: []string{"0"}, Counts: []CountChange{{"r", 4, 8}, {"store", 4, 8}}}},
+		{"counts do not follow from what was created before", "topic in 4\ntopic wide 8\ntopic r 4\ntopic store 4", count,
+			"sub 0 source=wide sink=r\nsub 1 repartition=r changelog=store",
+			Change{Kept: []string{"1"}, Changed: []string{"0"}, Counts: []CountChange{{"r", 4, 8}, {"store", 4, 8}}}},
+		{"counts that are not known are not compared", "topic wide 8", count, "sub 0 source=wide sink=r\nsub 1 repartition=r changelog=store",
+			Change{Kept: []string{"1"}, Changed: []string{"0"}}},
+		{"everything", "topic in 4", "", count, Change{New: []string{"0", "1"}}},
+		{"ids that are no numbers", "", "sub b source=x\nsub 2 source=y", "sub a source=x\nsub 10 source=y\nsub 9 source=z",
+			Change{New: []string{"9", "10", "a"}, Lost: []string{"2", "b"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			from, _ := parseTopology(t, test.from)
+			to, _ := parseTopology(t, test.to)
+			_, topics := parseTopology(t, test.topics)
+			if diff := cmp.Diff(test.want, change(Diff(from, to, topics))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestDiffWithoutMetadata compares what topologies declare themselves.
+func TestDiffWithoutMetadata(t *testing.T) {
+	from, _ := parseTopology(t, "sub 0 source=in repartition=r:4 changelog=store")
+	to, _ := parseTopology(t, "sub 0 source=in repartition=r:5 changelog=store")
+	want := Change{Changed: []string{"0"}, Counts: []CountChange{{"r", 4, 5}}}
+	if diff := cmp.Diff(want, change(Diff(from, to, nil))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDiffNamesEverySubtopologyOnce, the same in any order of input, and nothing changes where both are equal.
+func TestDiffNamesEverySubtopologyOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		topics := fakeMetadata{"a": 2, "b": 3}
+		draw := func(name string) *Topology {
+			top := &Topology{}
+			for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"0", "1", "2", "10", "x"}), 0, 4, rapid.ID).Draw(rt, name) {
+				s := Subtopology{ID: id, SourceTopics: []string{rapid.SampledFrom([]string{"a", "b", "absent"}).Draw(rt, "source")}}
+				if store := rapid.SampledFrom([]string{"", "store-" + id, "other"}).Draw(rt, "store"); store != "" {
+					s.StateChangelogTopics = []InternalTopic{{Name: store}}
+				}
+				top.Subtopologies = append(top.Subtopologies, s)
+			}
+			return top
+		}
+		from, to := draw("from"), draw("to")
+		c := Diff(from, to, topics)
+		var got, want []string
+		got = slices.Concat(c.Kept, c.Changed, c.New, c.Lost)
+		for _, top := range [...]*Topology{from, to} {
+			for _, s := range top.Subtopologies {
+				want = append(want, s.ID)
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if want = slices.Compact(want); strings.Join(got, " ") != strings.Join(want, " ") {
+			rt.Fatalf("subtopologies %v, named %v", want, got)
+		}
+		shuffled := to.Clone()
+		rand.New(rand.NewSource(int64(len(got)))).Shuffle(len(shuffled.Subtopologies), func(i, j int) {
+			s := shuffled.Subtopologies
+			s[i], s[j] = s[j], s[i]
+		})
+		if diff := cmp.Diff(c, Diff(from, shuffled, topics)); diff != "" {
+			rt.Fatalf("in another order: %s", diff)
+		}
+		if same := Diff(to, shuffled, topics); !same.Same() || len(same.Orphaned) != 0 || len(same.Counts) != 0 {
+			rt.Fatalf("no change: %+v", same)
+		}
+	})
+}
