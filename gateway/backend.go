@@ -36,8 +36,15 @@ type Coordinators interface {
 	LetGo(shard uint32, holder *shard.Holder)
 	// Gone tells a shard of this node that a connection ended. byClient is false when its client did not end it.
 	Gone(shard uint32, holder *shard.Holder, byClient bool)
-	// Groups are the groups of the shards that this node leads, or led at some moment since the given one, in any order.
-	Groups(since time.Time) iter.Seq[GroupListing]
+	// LedSince says whether this node leads the shard, or led it at some moment since.
+	LedSince(shard uint32, since time.Time) bool
+	// Groups are the groups of a shard that this node's replica holds, in any order.
+	Groups(shard uint32) iter.Seq[GroupListing]
+	// Position is up to where this node's replica of a shard holds the log.
+	Position(shard uint32) uint64
+	// AwaitPosition tells when the replica holds the log up to a position; false when that takes too long. done is told once,
+	// on any goroutine.
+	AwaitPosition(shard uint32, position uint64, done func(reached bool))
 }
 
 // SystemShard is the number under which [Coordinators.Leader] and LeaderChanged know the system shard.

@@ -22,13 +22,16 @@ import (
 // echoCoords answers each heartbeat at once and allocates nothing.
 type echoCoords struct{ foreign chan *shard.Call }
 
-func (echoCoords) Self() int32                             { return 1 }
-func (echoCoords) Shards() uint32                          { return 1 }
-func (echoCoords) Shard(string) uint32                     { return 0 }
-func (echoCoords) Holds(string) bool                       { return true }
-func (echoCoords) Leader(uint32) (int32, bool)             { return 1, true }
-func (echoCoords) LeaderChanged(uint32) <-chan struct{}    { return nil }
-func (echoCoords) Groups(time.Time) iter.Seq[GroupListing] { return func(func(GroupListing) bool) {} }
+func (echoCoords) Self() int32                                    { return 1 }
+func (echoCoords) Shards() uint32                                 { return 1 }
+func (echoCoords) Shard(string) uint32                            { return 0 }
+func (echoCoords) Holds(string) bool                              { return true }
+func (echoCoords) Leader(uint32) (int32, bool)                    { return 1, true }
+func (echoCoords) LeaderChanged(uint32) <-chan struct{}           { return nil }
+func (echoCoords) LedSince(uint32, time.Time) bool                { return true }
+func (echoCoords) Groups(uint32) iter.Seq[GroupListing]           { return func(func(GroupListing) bool) {} }
+func (echoCoords) Position(uint32) uint64                         { return 0 }
+func (echoCoords) AwaitPosition(_ uint32, _ uint64, f func(bool)) { f(true) }
 
 func (echoCoords) LetGo(uint32, *shard.Holder)      {}
 func (echoCoords) Gone(uint32, *shard.Holder, bool) {}

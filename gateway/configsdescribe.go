@@ -143,7 +143,9 @@ func resourcesOf(list []kmsg.DescribeConfigsRequestResource) (all []resource) {
 func (c *conn) askSystem(h protocol.Header, req kmsg.Request) (resp kmsg.Response, position uint64, refusal *coordinator.Error, err error) {
 	var out outcome
 	frame := appendFrame(nil, h, req.AppendTo(nil))
-	c.blocking(func() { out, err = c.g.requestAtLeader(&errand{system: true, c: c}, c.client, frame) })
+	c.blocking(func() {
+		out, err = c.g.requestAtLeader(&errand{numbered: true, number: SystemShard, c: c}, c.client, frame)
+	})
 	if err != nil {
 		return nil, 0, nil, err
 	}

@@ -169,12 +169,13 @@ const attemptTimeout = 60 * time.Second
 // it lost and we do not know.
 const retryPause = 20 * time.Millisecond
 
-// errand is a question to the leader of a group's shard, on behalf of a client connection or, without one, of all.
+// errand is a question to the leader of a group's shard, or of a shard, on behalf of a client connection or, without one, of all.
 type errand struct {
 	group string
-	// system says that the leader of the system shard is meant, whatever the group.
-	system bool
-	c      *conn
+	// numbered says that the leader of the shard of this number is meant, whatever the group.
+	numbered bool
+	number   uint32
+	c        *conn
 	// began is from when on its age counts: since the request was read from the client, or, 0 so far, since the leader was
 	// looked for on behalf of a client that was there.
 	began time.Duration
@@ -239,8 +240,8 @@ func (a *attempt) wanted() bool { return a.state.Load() == attemptMade && a.erra
 // has waited for ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what
 // start said.
 func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, error) {
-	number := uint32(SystemShard)
-	if !e.system {
+	number := e.number
+	if !e.numbered {
 		number = g.coords.Shard(e.group)
 	}
 	if e.began == 0 {

@@ -49,12 +49,22 @@ func (f fakeCoords) LeaderChanged(uint32) <-chan struct{} {
 	return f.w.changed
 }
 
-func (f fakeCoords) Groups(time.Time) iter.Seq[GroupListing] {
+func (f fakeCoords) LedSince(s uint32, _ time.Time) bool {
+	f.w.mu.Lock()
+	defer f.w.mu.Unlock()
+	return f.w.leaders[s] == f.self
+}
+
+func (f fakeCoords) Position(uint32) uint64 { return 0 }
+
+func (f fakeCoords) AwaitPosition(_ uint32, _ uint64, done func(bool)) { done(true) }
+
+func (f fakeCoords) Groups(s uint32) iter.Seq[GroupListing] {
 	return func(yield func(GroupListing) bool) {
 		f.w.mu.Lock()
 		defer f.w.mu.Unlock()
 		for id := range f.w.held {
-			if f.w.leaders[f.Shard(id)] == f.self && !yield(GroupListing{ID: id, State: streams.StateStable}) {
+			if f.Shard(id) == s && !yield(GroupListing{ID: id, State: streams.StateStable}) {
 				return
 			}
 		}

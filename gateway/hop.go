@@ -25,6 +25,8 @@ import (
 // both numbers alone and no answer: the heartbeats up to that number must be answered, the client has ended the connection,
 // or the node has.
 // That of hopAwait is a position in the system shard's log (uint64); the empty answer comes when the node acts by it.
+// That of hopPosition is the number of a shard (uint32) that the answering node leads; the answer is a position of the shard's
+// log (uint64) up to which all is committed that was acknowledged when the question came.
 const (
 	hopVersion = 3
 
@@ -37,6 +39,8 @@ const (
 	hopAwait  byte = 6
 	hopEnded  byte = 7
 	hopPing   byte = 8
+
+	hopPosition byte = 9
 )
 
 // hopRequestHead and hopAnswerHead are the sizes of what stands at fixed places in a frame.

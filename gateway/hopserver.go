@@ -218,6 +218,12 @@ func (h *hopServer) handle(r *hopRequest) error {
 		}
 		h.g.cfg.GroupConfigs.Await(binary.BigEndian.Uint64(r.payload), func() { done(nil, nil) })
 		return nil
+	case hopPosition:
+		if len(r.payload) != 4 || binary.BigEndian.Uint32(r.payload) >= h.g.coords.Shards() {
+			return errHop
+		}
+		h.g.executePosition(binary.BigEndian.Uint32(r.payload), &r.client, done)
+		return nil
 	case hopHolds, hopVacate:
 		h.g.executeHolding(r.kind, &r.client, string(r.payload), done)
 		return nil

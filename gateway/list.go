@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"encoding/binary"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/protocol"
 )
 
@@ -25,16 +28,23 @@ func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	led, since := false, time.Now().Add(-listOverlap)
-	c.blocking(func() { led = c.g.awaitLeaders(c.done) })
-	if !led {
+	since, complete := time.Now().Add(-listOverlap), false
+	var shards []uint32
+	c.blocking(func() {
+		if complete = c.g.awaitLeaders(c.done); complete {
+			shards, complete = c.upToDate(since)
+		}
+	})
+	if !complete {
 		return c.replyError(h, body, notAvailable) // clients ask again; a list without these groups would look whole
 	}
 	var own []protocol.GroupEntry
-	for g := range c.g.coords.Groups(since) {
-		own = append(own, protocol.GroupEntry{
-			ID: g.ID, ProtocolType: protocol.StreamsProtocolType, State: string(g.State), Type: protocol.StreamsGroupType,
-		})
+	for _, number := range shards {
+		for g := range c.g.coords.Groups(number) {
+			own = append(own, protocol.GroupEntry{
+				ID: g.ID, ProtocolType: protocol.StreamsProtocolType, State: string(g.State), Type: protocol.StreamsGroupType,
+			})
+		}
 	}
 	answer, err := protocol.AppendListGroups(nil, h, filter, own, nil, nil)
 	if err != nil {
@@ -42,6 +52,50 @@ func (c *conn) listGroups(h protocol.Header, body, frame []byte) error {
 	}
 	c.replyFrame(h, answer)
 	return nil
+}
+
+// upToDate are the shards that this node has led since, once its replicas of them hold all that was acknowledged: a client
+// that is told of a group by two nodes takes either answer. It blocks; false means that a leader could not be asked in time.
+func (c *conn) upToDate(since time.Time) (shards []uint32, ok bool) {
+	for number := range c.g.coords.Shards() {
+		if c.g.coords.LedSince(number, since) {
+			shards = append(shards, number)
+		}
+	}
+	reached := make([]bool, len(shards))
+	var wg sync.WaitGroup
+	for i, number := range shards {
+		wg.Go(func() { reached[i] = c.g.catchUp(&errand{numbered: true, number: number, c: c}, c.client) })
+	}
+	wg.Wait()
+	return shards, !slices.Contains(reached, false)
+}
+
+// catchUp waits until this node's replica of a shard holds all that the shard's leader had acknowledged. It blocks.
+func (g *Gateway) catchUp(e *errand, client *coordinator.Client) bool {
+	out, gone := g.atLeader(e, func(a *attempt) error {
+		if a.leader == g.coords.Self() {
+			g.executePosition(e.number, client, a.tell)
+		} else {
+			g.hops.request(a.leader, hopPosition, client, binary.BigEndian.AppendUint32(nil, e.number), a)
+		}
+		return nil
+	})
+	if gone != nil || out.err != nil || len(out.answer) != 8 {
+		return false
+	}
+	reached := make(chan bool, 1)
+	g.coords.AwaitPosition(e.number, binary.BigEndian.Uint64(out.answer), func(r bool) { reached <- r })
+	return <-reached
+}
+
+// executePosition answers up to where this node's replica holds the log of a shard that it leads, as a big-endian uint64.
+func (g *Gateway) executePosition(number uint32, client *coordinator.Client, done func(answer []byte, err *coordinator.Error)) {
+	e := &execution{done: done, finish: func(*shard.Call) []byte {
+		return binary.BigEndian.AppendUint64(nil, g.coords.Position(number))
+	}}
+	e.call = shard.Call{Client: client, Request: &shard.ProofRequest{}, Done: e}
+	g.coords.Submit(number, &e.call)
 }
 
 // awaitLeaders waits until every shard has a leader that could list its groups, for ParkTime in all.

@@ -91,18 +91,48 @@ func (c coordinators) Gone(number uint32, holder *shard.Holder, byClient bool) {
 	c.shards[number].post(input{kind: inputGone, holder: holder, ok: byClient})
 }
 
+// LedSince implements gateway.Coordinators.
+func (c coordinators) LedSince(number uint32, since time.Time) bool {
+	return c.shards[number].ledSince(since)
+}
+
 // Groups implements gateway.Coordinators.
-func (c coordinators) Groups(since time.Time) iter.Seq[gateway.GroupListing] {
+func (c coordinators) Groups(number uint32) iter.Seq[gateway.GroupListing] {
 	return func(yield func(gateway.GroupListing) bool) {
-		for _, r := range c.shards {
-			if !r.ledSince(since) {
-				continue
-			}
-			for g := range r.replica.State().Groups() {
-				if !yield(gateway.GroupListing{ID: g.ID, State: streams.StateOf(g)}) {
-					return
-				}
+		for g := range c.shards[number].replica.State().Groups() {
+			if !yield(gateway.GroupListing{ID: g.ID, State: streams.StateOf(g)}) {
+				return
 			}
 		}
 	}
+}
+
+// Position implements gateway.Coordinators.
+func (c coordinators) Position(number uint32) uint64 { return c.shards[number].replica.index.Load() }
+
+// AwaitPosition implements gateway.Coordinators.
+func (c coordinators) AwaitPosition(number uint32, position uint64, done func(reached bool)) {
+	replica := c.shards[number].replica
+	if replica.index.Load() >= position {
+		done(true)
+		return
+	}
+	c.run(func() {
+		patience := time.NewTimer(awaitPatience)
+		defer patience.Stop()
+		look := time.NewTicker(5 * time.Millisecond)
+		defer look.Stop()
+		for replica.index.Load() < position {
+			select {
+			case <-look.C:
+			case <-patience.C:
+				done(false)
+				return
+			case <-c.ctx.Done():
+				done(false)
+				return
+			}
+		}
+		done(true)
+	})
 }

@@ -10,11 +10,11 @@ import (
 type Call struct {
 	// Client is who asks; it must stay valid until Done.
 	Client *coordinator.Client
-	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *HoldsRequest, *VacateRequest, *DeleteGroupRequest,
+	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *ProofRequest, *HoldsRequest, *VacateRequest, *DeleteGroupRequest,
 	// *offsets.CommitRequest, *offsets.FetchRequest and *offsets.DeleteRequest.
 	Request any
 	// Response is set before Done: *streams.HeartbeatResponse (pointing to Heartbeat), *streams.Description,
-	// *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
+	// nil (to a ProofRequest), *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
 	Response any
 	// Err is set instead of Response when the shard could not take the call: NOT_COORDINATOR,
 	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request. Its NotStarted says whether
@@ -55,6 +55,9 @@ type Keeper interface{ CallHeld(*Call) }
 
 // DescribeRequest asks for one group (StreamsGroupDescribe).
 type DescribeRequest struct{ GroupID string }
+
+// ProofRequest asks for nothing but the proof that the shard is led here: its host's state holds all that was acknowledged.
+type ProofRequest struct{}
 
 // HoldsRequest asks whether the shard holds a group; only the shard's leader may say that it does not.
 type HoldsRequest struct{ GroupID string }

@@ -200,7 +200,7 @@ func (a *configAdmin) everyState(member func(group, id string) *lifeMember) []st
 }
 
 // TestEveryGroupIsListed: whoever asks all nodes for their groups is told of each, also while the shards move from node to
-// node; and of a group that moved, by no more than the two nodes that led it.
+// node, and by each node that tells of it in the state that was acknowledged last; once the shards stay, by one node.
 func TestEveryGroupIsListed(t *testing.T) {
 	dir := dataDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -209,12 +209,21 @@ func TestEveryGroupIsListed(t *testing.T) {
 		defer c.shutdown()
 		awaitNodes(t, c)
 		admin := newConfigAdmin(t, c)
-		want := map[string]bool{}
+		var members []*lifeMember
+		want := map[string]string{}
 		for i := range 24 {
 			m := &lifeMember{admin: admin, group: fmt.Sprintf("listed-%02d", i), source: "absent", id: "m"}
 			m.beat(nil)
-			m.leave()
-			want[m.group] = true
+			members, want[m.group] = append(members, m), "streams NotReady"
+		}
+		turn := func(m *lifeMember) {
+			if want[m.group] == "streams Empty" {
+				m.beat(nil)
+				want[m.group] = "streams NotReady"
+			} else {
+				m.leave()
+				want[m.group] = "streams Empty"
+			}
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		var moving sync.WaitGroup
@@ -232,16 +241,17 @@ func TestEveryGroupIsListed(t *testing.T) {
 		}
 		complete, twice := 0, 0
 		r := rand.New(rand.NewPCG(1, 4))
-		for range 1000 {
+		for i := range 1000 {
 			time.Sleep(time.Duration(r.IntN(100)) * time.Millisecond)
+			turn(members[i%len(members)])
 			listed := admin.listed()
 			if listed == nil {
 				continue // told to ask again
 			}
 			complete++
 			for id, told := range listed {
-				if !want[id] || len(told) > 2 {
-					t.Errorf("%s is listed as %v", id, told)
+				if slices.ContainsFunc(told, func(state string) bool { return state != want[id] }) {
+					t.Errorf("%s is listed as %v, want %s", id, told, want[id])
 				}
 				twice += len(told) - 1
 			}
@@ -255,5 +265,24 @@ func TestEveryGroupIsListed(t *testing.T) {
 		if complete < 500 || slices.Min(moves[:]) < 10 {
 			t.Errorf("only %d lists, moves %v", complete, moves)
 		}
+		c.awaitListedOnce(t, admin, len(want))
 	})
+}
+
+// awaitListedOnce waits until every group is told of by one node.
+func (c *cluster) awaitListedOnce(t *testing.T, admin *configAdmin, groups int) {
+	t.Helper()
+	var listed map[string][]string
+	for range 30 {
+		time.Sleep(time.Second)
+		told := 0
+		listed = admin.listed()
+		for _, states := range listed {
+			told += len(states)
+		}
+		if len(listed) == groups && told == groups {
+			return
+		}
+	}
+	t.Errorf("the shards stay where they are and groups are listed as %v", listed)
 }
