@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/coordd/coordd/topology"
 )
@@ -23,6 +24,10 @@ type Image struct {
 	topics []topology.Topic // sorted by name
 	byName map[string]int   // index into topics
 	byID   map[[16]byte]int // index into topics; topics without an id left out
+
+	// names are listed when they are first asked for: only groups that read topics by patterns do.
+	listing sync.Once
+	names   []string
 }
 
 var _ topology.Metadata = (*Image)(nil)
@@ -103,6 +108,17 @@ func (i *Image) TopicID(name string) ([16]byte, bool) {
 
 // Topics yields every topic by ascending name.
 func (i *Image) Topics() iter.Seq[topology.Topic] { return slices.Values(i.topics) }
+
+// Names implements topology.Metadata.
+func (i *Image) Names() []string {
+	i.listing.Do(func() {
+		i.names = make([]string, len(i.topics))
+		for n := range i.topics {
+			i.names[n] = i.topics[n].Name
+		}
+	})
+	return i.names
+}
 
 // NumTopics is the number of topics.
 func (i *Image) NumTopics() int { return len(i.topics) }

@@ -2,7 +2,9 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +21,8 @@ func (m fakeMetadata) Topic(name string) (Topic, bool) {
 	n, ok := m[name]
 	return Topic{Name: name, Partitions: n}, ok
 }
+
+func (m fakeMetadata) Names() []string { return slices.Sorted(maps.Keys(m)) }
 
 // parseTopology reads lines `topic NAME COUNT` and `sub ID key=list...`; see testdata/configure.txt.
 func parseTopology(t testing.TB, input string) (*Topology, fakeMetadata) {

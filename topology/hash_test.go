@@ -3,6 +3,7 @@ package topology
 import (
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ func (m hashedTopics) Topic(name string) (Topic, bool) {
 	t, ok := m[name]
 	return t, ok
 }
+
+func (m hashedTopics) Names() []string { return slices.Sorted(maps.Keys(m)) }
 
 // testdata/metadatahash.json was computed by Apache Kafka 4.4.0's Utils.computeTopicHash and computeGroupHash.
 func TestMetadataHashAgreesWithKafka(t *testing.T) {

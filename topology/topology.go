@@ -53,4 +53,6 @@ type Topic struct {
 type Metadata interface {
 	// Topic reports the named topic, or false when it does not exist.
 	Topic(name string) (Topic, bool)
+	// Names are the names of all topics in ascending order. The slice is shared: nobody may change it.
+	Names() []string
 }

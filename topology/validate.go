@@ -93,6 +93,7 @@ func ValidateCounts(t *Topology) error {
 type anyTopics struct{}
 
 func (anyTopics) Topic(name string) (Topic, bool) { return Topic{Name: name, Partitions: 1}, true }
+func (anyTopics) Names() []string                 { return nil }
 
 func (s *Subtopology) validateSources() error {
 	if len(s.SourceTopics)+len(s.RepartitionSourceTopics) == 0 {

@@ -2,6 +2,8 @@ package offsets
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,8 @@ func (t topics) Topic(name string) (topology.Topic, bool) {
 	n, ok := t[name]
 	return topology.Topic{Name: name, Partitions: n}, ok
 }
+
+func (t topics) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
 // result is the answer for a topic: partition, code pairs.
 func result(topic string, partitionCodes ...int) CommitTopicResult {

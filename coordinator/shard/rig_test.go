@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/coordd/coordd/assignor"
@@ -52,6 +54,8 @@ func (t topics) Topic(name string) (topology.Topic, bool) {
 	n, ok := t[name]
 	return topology.Topic{Name: name, Partitions: n, ID: [16]byte{1}}, ok
 }
+
+func (t topics) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
 func (r *rig) Propose(_ uint64, e record.Entry, change *Change) {
 	r.proposed = append(r.proposed, e)

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -55,6 +56,8 @@ func (f fakeTopics) Topic(name string) (topology.Topic, bool) {
 	t, ok := f[name]
 	return t, ok
 }
+
+func (f fakeTopics) Names() []string { return slices.Sorted(maps.Keys(f)) }
 
 // setTopic creates, grows or, with 0 partitions, deletes a topic.
 func (w *world) setTopic(name string, partitions int32) {
