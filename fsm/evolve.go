@@ -61,6 +61,7 @@ const (
 	hashTopology
 	hashClaim
 	hashMarks
+	hashTopics
 )
 
 func (e *evolver) apply(r *record.Record) error {
@@ -90,6 +91,10 @@ func (e *evolver) apply(r *record.Record) error {
 		g := e.group(r.Key.Group)
 		g.Marks = v
 		e.rehash(&g.hashes[hashMarks], hash)
+	case *record.GroupTopics:
+		g := e.group(r.Key.Group)
+		g.Topics = v
+		e.rehash(&g.hashes[hashTopics], hash)
 	case *record.JournalEntry:
 		g := e.group(r.Key.Group)
 		if g.journal, err = g.journal.with(e, r.Key.ID, v, hash); err != nil {
@@ -164,6 +169,9 @@ func (e *evolver) tombstone(k record.Key) error {
 	case record.TypeGroupMarks:
 		g.Marks = nil
 		e.rehash(&g.hashes[hashMarks], 0)
+	case record.TypeGroupTopics:
+		g.Topics = nil
+		e.rehash(&g.hashes[hashTopics], 0)
 	case record.TypeJournalEntry:
 		g.journal = g.journal.without(e, k.ID)
 	case record.TypeMemberMetadata:

@@ -22,6 +22,8 @@ type Group struct {
 	OffsetsClaimed bool
 	// Marks is nil while all of them are zero.
 	Marks *record.GroupMarks
+	// Topics is nil while the topology is not ready.
+	Topics *record.GroupTopics
 
 	members *iradix.Tree[*Member]  // by member id; nil until the first
 	statics *iradix.Tree[[]string] // instance id -> member ids, ascending; nil until the first
@@ -32,7 +34,7 @@ type Group struct {
 	// any epoch are known without visiting them.
 	stable  []epochCount
 	journal journal
-	hashes  [5]uint64 // of the group's own records, by hashIndex
+	hashes  [6]uint64 // of the group's own records, by hashIndex
 }
 
 type epochCount struct {
@@ -205,7 +207,7 @@ func (g *Group) WarmupHeldBy(t topology.Task, processID string) bool {
 
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
-	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil &&
+	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil && g.Topics == nil &&
 		len(g.journal) == 0 && size(g.members) == 0
 }
 

@@ -52,7 +52,7 @@ func (m model) apply(r record.Record) bool {
 
 // ofGroup says whether keys of the type belong to a group.
 func ofGroup(t record.Type) bool {
-	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks
+	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks || t == record.TypeGroupTopics
 }
 
 func (m model) count(group string, types ...record.Type) (n int) {

@@ -116,5 +116,8 @@ func (g *Group) history(yield func(record.Record) bool) bool {
 			return false
 		}
 	}
-	return g.Marks == nil || yield(record.Record{Key: record.Key{Type: record.TypeGroupMarks, Group: g.ID}, Value: g.Marks})
+	if g.Marks != nil && !yield(record.Record{Key: record.Key{Type: record.TypeGroupMarks, Group: g.ID}, Value: g.Marks}) {
+		return false
+	}
+	return g.Topics == nil || yield(record.Record{Key: record.Key{Type: record.TypeGroupTopics, Group: g.ID}, Value: g.Topics})
 }

@@ -23,6 +23,9 @@ var ownSamples = []record.Record{
 		{Key: "streams.heartbeat.interval.ms", Value: "6000"}, {Key: "streams.rack.aware.assignment.tags"},
 	}}},
 	{Key: record.Key{Type: record.TypeGroupMarks, Group: "g"}, Value: &record.GroupMarks{ShutdownBy: "m", DelayUntilMs: 5, EmptySinceMs: 6}},
+	{Key: record.Key{Type: record.TypeGroupTopics, Group: "g"}, Value: &record.GroupTopics{TopologyEpoch: 2, SinceMs: 7, Sizes: topology.Sizes{
+		{ID: "0", Tasks: 3, Repartition: []int32{3}, Matched: []string{"in"}}, {ID: "1", Tasks: 4, Changelogs: []int32{4, 5}},
+	}}},
 	{Key: record.Key{Type: record.TypeJournalEntry, Group: "g", ID: 7}, Value: &record.JournalEntry{
 		Sequence: 107, FirstEpoch: 3, Epoch: 4, StartedAtMs: 1000, TargetAtMs: 1001, SettledAtMs: 1002, Slowest: "m2",
 		Counts:   []record.JournalCount{{Kind: 0, Count: 2}},

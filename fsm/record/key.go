@@ -56,7 +56,7 @@ func AppendKey(dst []byte, k Key) ([]byte, error) {
 func (w *writer) key(k Key) {
 	w.int16(int16(k.Type))
 	switch k.Type {
-	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks:
+	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics:
 		w.keyString(k.Group)
 	case TypeJournalEntry:
 		w.keyString(k.Group)
@@ -93,7 +93,7 @@ func (d *keyDecoder) decode(b []byte) (Key, error) {
 	r := newReader(b)
 	r.off = 2
 	switch k.Type {
-	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeJournalEntry,
+	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics, TypeJournalEntry,
 		TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
 		k.Group = same(&d.group, r.keyString())
 		if k.Type.hasMember() {

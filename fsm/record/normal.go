@@ -27,6 +27,10 @@ func Normal(v Value) Value {
 		if v != nil && !v.isNormal() {
 			return v.normal()
 		}
+	case *GroupTopics:
+		if v != nil && !v.isNormal() {
+			return v.normal()
+		}
 	case *TargetMember:
 		if v != nil && !plain(&v.Assignment) {
 			return &TargetMember{Assignment: topology.Assignment{

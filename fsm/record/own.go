@@ -1,5 +1,11 @@
 package record
 
+import (
+	"slices"
+
+	"github.com/coordd/coordd/topology"
+)
+
 // The project's own record types, in the encoding of Kafka's: each value ends with a tagged section, so that a field
 // can be added without a new version.
 
@@ -83,4 +89,68 @@ func (r *reader) groupMarks() *GroupMarks {
 	v := &GroupMarks{ShutdownBy: r.string(), DelayUntilMs: r.int64(), EmptySinceMs: r.int64()}
 	r.tags(nil)
 	return v
+}
+
+func (w *writer) groupTopics(v *GroupTopics) {
+	w.int32(v.TopologyEpoch)
+	w.int64(v.SinceMs)
+	w.array(len(v.Sizes))
+	for i := range v.Sizes {
+		s := &v.Sizes[i]
+		w.string(s.ID)
+		w.int32(s.Tasks)
+		w.int32s(s.Repartition)
+		w.int32s(s.Changelogs)
+		w.strings(s.Matched)
+		w.noTags()
+	}
+	w.noTags()
+}
+
+// minSizes is the smallest encoding of the numbers of a subtopology.
+const minSizes = 9
+
+func (r *reader) groupTopics() *GroupTopics {
+	v := &GroupTopics{TopologyEpoch: r.int32(), SinceMs: r.int64()}
+	if n := r.list(minSizes); n > 0 {
+		v.Sizes = make(topology.Sizes, n)
+	}
+	for i := range v.Sizes {
+		s := &v.Sizes[i]
+		s.ID, s.Tasks = r.string(), r.int32()
+		s.Repartition, s.Changelogs, s.Matched = r.int32s(), r.int32s(), r.strings()
+		r.tags(nil)
+	}
+	r.tags(nil)
+	return v
+}
+
+// isNormal says whether the lists are as the decoder returns them.
+func (v *GroupTopics) isNormal() bool {
+	for i := range v.Sizes {
+		s := &v.Sizes[i]
+		if s.Repartition != nil && len(s.Repartition) == 0 || s.Changelogs != nil && len(s.Changelogs) == 0 ||
+			s.Matched != nil && len(s.Matched) == 0 {
+			return false
+		}
+	}
+	return v.Sizes == nil || len(v.Sizes) > 0
+}
+
+func (v *GroupTopics) normal() *GroupTopics {
+	c := *v
+	c.Sizes = slices.Clone(v.Sizes)
+	for i := range c.Sizes {
+		s := &c.Sizes[i]
+		s.Repartition, s.Changelogs, s.Matched = orNil(s.Repartition), orNil(s.Changelogs), orNil(s.Matched)
+	}
+	c.Sizes = orNil(c.Sizes)
+	return &c
+}
+
+func orNil[S ~[]E, E any](list S) S {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }

@@ -20,12 +20,13 @@ const (
 	TypeGroupConfig       Type = 1004
 	TypeJournalEntry      Type = 1005
 	TypeGroupMarks        Type = 1006
+	TypeGroupTopics       Type = 1007
 )
 
 // Key names what a record is about; the latest record of a key wins. Keys are comparable.
 type Key struct {
 	Type Type
-	// Group is the group id of types 17–23, 1000 and 1004–1006; empty otherwise.
+	// Group is the group id of types 17–23, 1000 and 1004–1007; empty otherwise.
 	Group string
 	// Member is the member id of types 19, 21 and 22; empty otherwise.
 	Member string
@@ -137,6 +138,17 @@ type GroupMarks struct {
 	EmptySinceMs int64
 }
 
+// GroupTopics (type 1007) is what a group goes on with while its topics do not fit its topology: the numbers of the
+// configuration that was ready last. It is deleted when the group's topology is not ready.
+type GroupTopics struct {
+	// TopologyEpoch is the epoch of the topology that has these numbers.
+	TopologyEpoch int32
+	// SinceMs is when the topics were first seen not to fit, on the leader's wall clock in milliseconds since 1970; 0
+	// while they do.
+	SinceMs int64
+	Sizes   topology.Sizes
+}
+
 // KeyValue is a string pair.
 type KeyValue struct{ Key, Value string }
 
@@ -170,3 +182,4 @@ func (*Cluster) recordType() Type           { return TypeCluster }
 func (*GroupConfig) recordType() Type       { return TypeGroupConfig }
 func (*JournalEntry) recordType() Type      { return TypeJournalEntry }
 func (*GroupMarks) recordType() Type        { return TypeGroupMarks }
+func (*GroupTopics) recordType() Type       { return TypeGroupTopics }

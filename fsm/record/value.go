@@ -81,6 +81,10 @@ func (w *writer) value(v Value) {
 		if known = v != nil; known {
 			w.groupMarks(v)
 		}
+	case *GroupTopics:
+		if known = v != nil; known {
+			w.groupTopics(v)
+		}
 	default:
 		known = false
 	}
@@ -135,6 +139,8 @@ func (r *reader) value(t Type) (Value, error) {
 		return r.journalEntry(), nil
 	case TypeGroupMarks:
 		return r.groupMarks(), nil
+	case TypeGroupTopics:
+		return r.groupTopics(), nil
 	}
 	return nil, ErrUnknownType
 }

@@ -15,7 +15,7 @@ import (
 var Types = []record.Type{
 	record.TypeGroupMetadata, record.TypeMemberMetadata, record.TypeTargetMetadata, record.TypeTargetMember,
 	record.TypeCurrentAssignment, record.TypeTopology, record.TypeOffsetsClaim, record.TypeNode, record.TypeBrokerSlot,
-	record.TypeCluster, record.TypeGroupConfig, record.TypeJournalEntry, record.TypeGroupMarks,
+	record.TypeCluster, record.TypeGroupConfig, record.TypeJournalEntry, record.TypeGroupMarks, record.TypeGroupTopics,
 }
 
 // Records generates any record, one in four a tombstone. Ids come from small sets, so that records meet.
@@ -95,10 +95,24 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		return journalEntry(t)
 	case record.TypeGroupMarks:
 		return &record.GroupMarks{ShutdownBy: text(t), DelayUntilMs: rapid.Int64().Draw(t, "delay"), EmptySinceMs: rapid.Int64().Draw(t, "since")}
+	case record.TypeGroupTopics:
+		return groupTopics(t)
 	case record.TypeCluster:
 		return &record.Cluster{ID: text(t), Shards: rapid.Int32().Draw(t, "shards"), FeatureLevel: rapid.Int32().Draw(t, "level")}
 	}
 	panic("no such type")
+}
+
+func groupTopics(t *rapid.T) *record.GroupTopics {
+	v := &record.GroupTopics{TopologyEpoch: epoch(t), SinceMs: rapid.Int64().Draw(t, "since")}
+	counts := rapid.SliceOfN(rapid.Int32(), 0, 3)
+	for range rapid.IntRange(0, 3).Draw(t, "subtopologies") {
+		v.Sizes = append(v.Sizes, topology.SubtopologySizes{
+			ID: text(t), Tasks: rapid.Int32().Draw(t, "tasks"), Repartition: counts.Draw(t, "repartition"),
+			Changelogs: counts.Draw(t, "changelogs"), Matched: rapid.SliceOfN(rapid.StringN(-1, 4, -1), 0, 2).Draw(t, "matched"),
+		})
+	}
+	return v
 }
 
 func journalEntry(t *rapid.T) *record.JournalEntry {
