@@ -134,3 +134,7 @@ func (w withoutTopics[V]) Topic(name string) (Topic, bool) {
 	}
 	return w.Metadata.Topic(name)
 }
+
+// CompareIDs orders ids of subtopologies as people read them: decimal numbers by value, before all others, which are ordered as
+// strings.
+func CompareIDs(a, b string) int { return compareIDs(a, b) }

@@ -129,6 +129,7 @@ type Problem struct {
 // Cluster is what the admin port shows, and what operators can do with it.
 type Cluster interface {
 	Leaders
+	Topologies
 	// Status asks all nodes.
 	Status(ctx context.Context) ClusterStatus
 	// Local is this node alone.

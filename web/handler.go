@@ -36,6 +36,9 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) {
 		journal(w, r, func(id string) (GroupJournal, error) { return c.Journal(r.Context(), id) })
 	})
+	mux.HandleFunc("GET /v1/group/topology", func(w http.ResponseWriter, r *http.Request) {
+		groupTopology(w, r, func(id string) (GroupTopology, bool) { return c.Topology(r.Context(), id) })
+	})
 	mux.HandleFunc("POST /v1/leaders/move", byOperator(change(c.MoveLeader)))
 	mux.HandleFunc("POST /v1/leaders/drain", byOperator(change(c.DrainNode)))
 	// Profiles, for `go tool pprof http://HOST/debug/pprof/profile`.
@@ -51,6 +54,7 @@ func NodeHandler(c Cluster) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(w, r, c.LocalGroup) })
 	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) { journal(w, r, c.LocalJournal) })
+	mux.HandleFunc("GET /v1/group/topology", func(w http.ResponseWriter, r *http.Request) { groupTopology(w, r, c.LocalTopology) })
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	mux.HandleFunc("POST /v1/leaders/move", change(c.LocalMoveLeader))
 	mux.HandleFunc("POST /v1/leaders/drain", change(c.LocalDrainNode))

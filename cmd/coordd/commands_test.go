@@ -17,7 +17,9 @@ import (
 type cluster struct {
 	status web.ClusterStatus
 	groups []web.GroupDetail
-	err    error
+	// topologies are those of groups.
+	topologies []web.GroupTopology
+	err        error
 }
 
 func (c cluster) Status(context.Context) web.ClusterStatus { return c.status }

@@ -18,9 +18,10 @@ func groupsCommand() *cobra.Command {
 		Short: "Show streams groups",
 		Example: `  coordd groups list --state Stable
   coordd groups describe my-app
+  coordd groups topology my-app
   coordd groups why my-app`,
 	}
-	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsWhyCommand())
+	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsTopologyCommand(), groupsWhyCommand())
 	return c
 }
 
