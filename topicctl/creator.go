@@ -1,8 +1,7 @@
 package topicctl
 
 import (
-	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -18,12 +17,21 @@ type CreatorConfig struct {
 	Source Source
 	// Watcher is asked to refresh after a creation, and tells which topics exist already; nil means neither.
 	Watcher *Watcher
-	// Logger gets one line for each topic that is created, and one when a topic's failure changes; nil means none.
+	// Verify proves that this node still leads the group's shard: done gets nil once that is proven. A topic is created only
+	// for a group that is led here when the request is sent. nil means that every group is.
+	Verify func(group string, done func(error))
+	// Changed is told the groups for which [Creator.Error] says something else now. It is called from the goroutine of Run
+	// and must not block; nil means nobody.
+	Changed func(group string)
+	// Observe is told what became of each attempt, from the goroutine of Run; nil means nobody.
+	Observe func(Outcome)
+	// Logger gets one line for each topic that is created, and one when what hinders topics changes; nil means none.
 	Logger hclog.Logger
 	// Rand returns numbers in [0, 1) for the jitter of the back-off; nil means no jitter.
 	Rand func() float64
 	// MinBackoff and MaxBackoff bound the wait before a failed topic is tried again, which doubles with each failure;
-	// 500 ms and 30 s by default.
+	// 500 ms and 10 s by default (Kafka: twice the heartbeat interval). Failed topics are tried together, at most once
+	// every MinBackoff.
 	MinBackoff, MaxBackoff time.Duration
 	// Timeout bounds one CreateTopics; 15 s by default.
 	Timeout time.Duration
@@ -38,24 +46,28 @@ type CreatorConfig struct {
 }
 
 // Creator creates the internal topics that groups wait for (MISSING_INTERNAL_TOPICS): each topic once however many
-// groups ask, one CreateTopics in flight, and a back-off for each topic that fails.
+// groups ask, one CreateTopics in flight, and a back-off for each topic that fails and for an upstream that is away.
 type Creator struct {
-	cfg  CreatorConfig
-	wake chan struct{}
+	cfg   CreatorConfig
+	wake  chan struct{}
+	start time.Time
 
 	mu     sync.Mutex
 	topics map[string]*want
 	groups map[string]*groupWants
 	full   bool // a topic was dropped since there was room last
+	pace   pace
 }
 
 // want is a topic that at least one group waits for.
 type want struct {
 	topic    topology.InternalTopic
-	groups   int // groups that ask for it
+	groups   map[string]struct{} // that ask for it
 	failures int
-	err      string
-	due      time.Time // not before
+	// made says that the upstream has the topic, though it may not show it yet.
+	made bool
+	err  string
+	due  time.Time // not before
 }
 
 // groupWants is what one group asked for last.
@@ -73,14 +85,14 @@ func NewCreator(cfg CreatorConfig) *Creator {
 		cfg.Rand = func() float64 { return 1 }
 	}
 	cfg.MinBackoff = orDefault(cfg.MinBackoff, 500*time.Millisecond)
-	cfg.MaxBackoff = orDefault(cfg.MaxBackoff, 30*time.Second)
+	cfg.MaxBackoff = orDefault(cfg.MaxBackoff, 10*time.Second)
 	cfg.Timeout = orDefault(cfg.Timeout, 15*time.Second)
 	cfg.Settle = orDefault(cfg.Settle, 10*time.Second)
 	cfg.Keep = orDefault(cfg.Keep, 10*time.Minute)
 	cfg.MaxBatch = orDefault(cfg.MaxBatch, 100)
 	cfg.MaxTopics = orDefault(cfg.MaxTopics, 10_000)
 	c := &Creator{
-		cfg: cfg, wake: make(chan struct{}, 1),
+		cfg: cfg, wake: make(chan struct{}, 1), start: time.Now(), pace: pace{batch: cfg.MaxBatch},
 		topics: map[string]*want{}, groups: map[string]*groupWants{},
 	}
 	if cfg.Watcher != nil {
@@ -105,7 +117,12 @@ func (c *Creator) Create(group string, topics []topology.InternalTopic) {
 		old.renewed = now
 		return
 	}
-	names := make([]string, 0, len(topics))
+	if old == nil && len(topics) == 0 {
+		return
+	}
+	group = strings.Clone(group)
+	wants := &groupWants{topics: make([]string, 0, len(topics)), renewed: now}
+	named := make(map[string]struct{}, len(topics))
 	fresh := false
 	for _, t := range topics {
 		w := c.topics[t.Name]
@@ -114,19 +131,21 @@ func (c *Creator) Create(group string, topics []topology.InternalTopic) {
 				c.noteFull()
 				continue
 			}
-			w = &want{topic: cloneTopic(t), due: now}
+			w = &want{topic: cloneTopic(t), groups: make(map[string]struct{}, 1), due: now}
 			c.topics[w.topic.Name] = w
 			fresh = true
 		} else if !equalInternal(w.topic, t) {
 			w.topic = cloneTopic(t) // the latest wish counts, at its next attempt
 		}
-		w.groups++
-		names = append(names, w.topic.Name)
+		w.groups[group] = struct{}{}
+		named[w.topic.Name] = struct{}{}
+		wants.topics = append(wants.topics, w.topic.Name)
 	}
-	c.release(old)
-	delete(c.groups, group)
-	if len(names) > 0 {
-		c.groups[strings.Clone(group)] = &groupWants{topics: names, renewed: now}
+	if old != nil { // after the new ones: what is asked for again keeps its back-off
+		c.release(group, old, named)
+	}
+	if len(wants.topics) > 0 {
+		c.groups[group] = wants
 	}
 	if fresh {
 		c.signal()
@@ -136,14 +155,26 @@ func (c *Creator) Create(group string, topics []topology.InternalTopic) {
 // Forget drops what group asked for: it is gone, or led elsewhere now.
 func (c *Creator) Forget(group string) { c.Create(group, nil) }
 
-// Error is why a topic could not be created the last time it was tried; "" when it was not tried or did not fail.
+// Error is why a topic is not there although it was asked for: how the last attempt failed, or that none could be made.
+// It is "" when the topic was not tried yet or did not fail.
 func (c *Creator) Error(topic string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if w := c.topics[topic]; w != nil {
+	w := c.topics[topic]
+	switch {
+	case w != nil:
 		return w.err
+	case c.full:
+		return fmt.Sprintf("not tried: %d other topics wait for their creation, which is the limit", c.cfg.MaxTopics)
 	}
 	return ""
+}
+
+// Wanted is the number of topics that groups wait for.
+func (c *Creator) Wanted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.topics)
 }
 
 // wanted reports whether exactly these topics are noted under these names. The lock is held.
@@ -169,19 +200,20 @@ func cloneTopic(t topology.InternalTopic) topology.InternalTopic {
 	return t
 }
 
-// release takes a group's wants back and forgets topics that nobody wants. The lock is held.
-func (c *Creator) release(g *groupWants) {
-	if g == nil {
-		return
-	}
+// release takes a group's wants back, but for those in keep, and forgets topics that nobody wants. The lock is held.
+func (c *Creator) release(group string, g *groupWants, keep map[string]struct{}) {
 	for _, name := range g.topics {
+		if _, kept := keep[name]; kept {
+			continue
+		}
 		if w := c.topics[name]; w != nil {
-			if w.groups--; w.groups <= 0 {
+			if delete(w.groups, group); len(w.groups) == 0 {
 				delete(c.topics, name)
 				c.full = false
 			}
 		}
 	}
+	delete(c.groups, group)
 }
 
 // fulfil forgets the topics that exist. One that is deleted afterwards is made again at once when a group asks for it, and
@@ -217,119 +249,4 @@ func (c *Creator) signal() {
 	case c.wake <- struct{}{}:
 	default:
 	}
-}
-
-// Run creates topics until ctx ends. It must be called once.
-func (c *Creator) Run(ctx context.Context) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		batch, wait := c.take()
-		if len(batch) > 0 {
-			c.attempt(ctx, batch)
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
-		case <-c.wake:
-		}
-	}
-}
-
-// take returns the topics that are due, or how long to wait.
-func (c *Creator) take() ([]topology.InternalTopic, time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for name, g := range c.groups {
-		if now.Sub(g.renewed) >= c.cfg.Keep {
-			c.release(g)
-			delete(c.groups, name)
-		}
-	}
-	if c.cfg.Watcher != nil {
-		c.fulfil(c.cfg.Watcher.Image())
-	}
-	var due []*want
-	wait := c.cfg.Keep
-	for _, w := range c.topics {
-		if d := w.due.Sub(now); d > 0 {
-			wait = min(wait, d)
-		} else {
-			due = append(due, w)
-		}
-	}
-	slices.SortFunc(due, func(a, b *want) int {
-		if d := a.due.Compare(b.due); d != 0 {
-			return d
-		}
-		return strings.Compare(a.topic.Name, b.topic.Name)
-	})
-	due = due[:min(len(due), c.cfg.MaxBatch)]
-	batch := make([]topology.InternalTopic, len(due))
-	for i, w := range due {
-		batch[i] = w.topic
-	}
-	return batch, wait
-}
-
-// attempt sends one CreateTopics and books its outcome.
-func (c *Creator) attempt(ctx context.Context, batch []topology.InternalTopic) {
-	callCtx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
-	results, err := c.cfg.Source.CreateTopics(callCtx, batch)
-	cancel()
-	if ctx.Err() != nil {
-		return
-	}
-	if c.book(batch, results, err) && c.cfg.Watcher != nil {
-		c.cfg.Watcher.Refresh()
-	}
-}
-
-// book records the outcome of a batch and reports whether a topic is there that was not known.
-func (c *Creator) book(batch []topology.InternalTopic, results map[string]error, callErr error) (created bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for _, t := range batch {
-		err := callErr
-		if err == nil {
-			var answered bool
-			if err, answered = results[t.Name]; !answered {
-				err = errors.New("the upstream did not answer for this topic")
-			}
-		}
-		exists := errors.Is(err, ErrTopicExists)
-		created = created || err == nil || exists
-		w := c.topics[t.Name]
-		if w == nil {
-			continue // nobody wants it any more
-		}
-		if err == nil || exists {
-			if err == nil {
-				c.cfg.Logger.Info("created internal topic", "topic", t.Name, "partitions", t.Partitions)
-			}
-			w.failures, w.err, w.due = 0, "", now.Add(c.cfg.Settle)
-			continue
-		}
-		w.failures++
-		w.due = now.Add(c.backoff(w.failures))
-		if text := err.Error(); text != w.err {
-			w.err = text
-			c.cfg.Logger.Warn("cannot create internal topic", "topic", t.Name, "error", text)
-		}
-	}
-	return created
-}
-
-// backoff is the wait after the n-th failure in a row: doubled each time, and between half and all of that.
-func (c *Creator) backoff(n int) time.Duration {
-	d := c.cfg.MinBackoff
-	for ; n > 1 && d < c.cfg.MaxBackoff; n-- {
-		d *= 2
-	}
-	d = min(d, c.cfg.MaxBackoff)
-	return d/2 + time.Duration(float64(d/2)*c.cfg.Rand())
 }

@@ -73,24 +73,24 @@ func TestCreatorCannotStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeSource()
 		w, c := start(t, f)
-		refused := errors.New("INVALID_REPLICATION_FACTOR: 3 > 1")
+		refused := &Refusal{Reason: "INVALID_REPLICATION_FACTOR", Message: "3 > 1"}
 		f.refuse["bad"] = refused
 		for range 600 { // one minute of a group whose members ask ten times a second
 			c.Create("g", wanted("bad", "good"))
 			time.Sleep(100 * time.Millisecond)
 		}
 		_, creates := f.attempts()
-		if creates < 5 || creates > 9 {
+		if creates < 8 || creates > 12 { // after 0.5, 1, 2, 4, 8, and then every 10 s
 			t.Errorf("%d attempts in a minute", creates)
 		}
 		if _, ok := w.Image().Topic("good"); !ok || c.Error("good") != "" {
 			t.Errorf("good was held up: %q", c.Error("good"))
 		}
-		if c.Error("bad") != refused.Error() {
+		if c.Error("bad") != "INVALID_REPLICATION_FACTOR: 3 > 1" {
 			t.Errorf("Error = %q", c.Error("bad"))
 		}
 		f.set(func() { delete(f.refuse, "bad") })
-		time.Sleep(31 * time.Second)
+		time.Sleep(11 * time.Second)
 		if _, ok := w.Image().Topic("bad"); !ok || c.Error("bad") != "" {
 			t.Errorf("not created after the cause went: %q", c.Error("bad"))
 		}
@@ -103,12 +103,15 @@ func TestCreatorRecoversFromOutage(t *testing.T) {
 		w, c := start(t, f)
 		f.set(func() { f.down = errors.New("connection refused") })
 		c.Create("g", wanted("a"))
-		time.Sleep(10 * time.Minute / 2)
+		time.Sleep(5 * time.Minute)
 		if !strings.Contains(c.Error("a"), "refused") {
 			t.Errorf("Error = %q", c.Error("a"))
 		}
+		if _, creates := f.attempts(); creates < 25 || creates > 40 { // at least every 10 s, at most every 5 s but for the first
+			t.Errorf("%d attempts in five minutes without an upstream", creates)
+		}
 		f.set(func() { f.down = nil })
-		time.Sleep(31 * time.Second)
+		time.Sleep(2 * time.Second) // the watch sees it within a second, and that ends the wait
 		if _, ok := w.Image().Topic("a"); !ok {
 			t.Error("not created after the outage")
 		}
@@ -199,10 +202,9 @@ func TestCreatorIsBounded(t *testing.T) {
 }
 
 func TestCreatorBackoff(t *testing.T) {
-	c := NewCreator(CreatorConfig{Source: newFakeSource(), Rand: func() float64 { return 0 }})
-	d := NewCreator(CreatorConfig{Source: newFakeSource(), Rand: func() float64 { return 1 }})
-	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 50: 30 * time.Second} {
-		if lo, hi := c.backoff(n), d.backoff(n); lo != want/2 || hi != want {
+	c := NewCreator(CreatorConfig{Source: newFakeSource()})
+	for n, want := range map[int]time.Duration{1: 500 * time.Millisecond, 2: time.Second, 3: 2 * time.Second, 50: 10 * time.Second} {
+		if lo, hi := c.backoff(n, 0), c.backoff(n, 1); lo != want/2 || hi != want {
 			t.Errorf("failure %d: %v to %v, want %v to %v", n, lo, hi, want/2, want)
 		}
 	}

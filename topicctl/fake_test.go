@@ -18,6 +18,8 @@ type fakeSource struct {
 	hidden   map[string]bool // topics that one answer leaves out
 	down     error
 	refuse   map[string]error
+	poison   string          // a call with this topic fails as a whole
+	secret   map[string]bool // topics that exist and are not shown
 	polls    int
 	creates  [][]string
 	inFlight int
@@ -53,7 +55,7 @@ func (f *fakeSource) Metadata(context.Context) (*Snapshot, error) {
 	}
 	s := &Snapshot{ClusterID: "c", ControllerID: 1, Brokers: slices.Clone(f.brokers)}
 	for name, t := range f.topics {
-		if !f.hidden[name] {
+		if !f.hidden[name] && !f.secret[name] {
 			s.Topics = append(s.Topics, t)
 		}
 	}
@@ -83,6 +85,9 @@ func (f *fakeSource) CreateTopics(ctx context.Context, topics []topology.Interna
 	if f.down != nil {
 		return nil, f.down
 	}
+	if slices.Contains(names, f.poison) {
+		return nil, &Refusal{Reason: Unreachable}
+	}
 	out := map[string]error{}
 	for _, t := range topics {
 		out[t.Name] = f.refuse[t.Name]
@@ -102,10 +107,14 @@ func (f *fakeSource) attempts() (polls, creates int) {
 }
 
 // start runs a watcher and a creator until the test ends.
-func start(t *testing.T, f *fakeSource) (*Watcher, *Creator) {
+func start(t *testing.T, f *fakeSource, change ...func(*CreatorConfig)) (*Watcher, *Creator) {
 	t.Helper()
 	w := NewWatcher(WatcherConfig{Source: f})
-	c := NewCreator(CreatorConfig{Source: f, Watcher: w})
+	cfg := CreatorConfig{Source: f, Watcher: w}
+	for _, set := range change {
+		set(&cfg)
+	}
+	c := NewCreator(cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	go w.Run(ctx)
 	go c.Run(ctx)

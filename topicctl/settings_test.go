@@ -1,0 +1,154 @@
+package topicctl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/coordd/coordd/topology"
+)
+
+// fakeSettings tells the settings of topics in memory.
+type fakeSettings struct {
+	mu     sync.Mutex
+	topics map[string]TopicSettings
+	down   error
+	calls  int
+	most   int
+}
+
+func (f *fakeSettings) TopicSettings(_ context.Context, topics map[string][]string) (map[string]TopicSettings, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls++
+	f.most = max(f.most, len(topics))
+	if f.down != nil {
+		return nil, f.down
+	}
+	found := map[string]TopicSettings{}
+	for name := range topics {
+		if s, ok := f.topics[name]; ok {
+			found[name] = s
+		}
+	}
+	return found, nil
+}
+
+func compareIn(t *testing.T, f *fakeSettings) (*Comparer, *bytes.Buffer) {
+	var log bytes.Buffer
+	c := NewComparer(ComparerConfig{Source: f, Logger: hclog.New(&hclog.LoggerOptions{Output: &log})})
+	ctx, cancel := context.WithCancel(t.Context())
+	go c.Run(ctx)
+	t.Cleanup(func() {
+		cancel()
+		synctest.Wait()
+	})
+	return c, &log
+}
+
+func asks(name string, rf int16, configs ...string) topology.InternalTopic {
+	t := topology.InternalTopic{Name: name, Partitions: 1, ReplicationFactor: rf}
+	for _, cfg := range configs {
+		key, value, _ := strings.Cut(cfg, "=")
+		t.Configs = append(t.Configs, topology.Config{Key: key, Value: value})
+	}
+	return t
+}
+
+func TestComparerTellsEachDifferenceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSettings{topics: map[string]TopicSettings{
+			"cl":   {ReplicationFactor: 1, Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1", "segment.bytes": "7"}},
+			"fine": {ReplicationFactor: 3, Configs: map[string]string{"cleanup.policy": "delete, compact"}},
+		}}
+		c, log := compareIn(t, f)
+		topics := []topology.InternalTopic{
+			asks("cl", 3, "cleanup.policy=compact", "retention.ms=-1", "unknown=1"),
+			asks("fine", 3, "cleanup.policy=compact,delete"), asks("gone", 1), asks("free", 0),
+		}
+		for range 20 {
+			c.Compare("g", topics)
+			time.Sleep(time.Second)
+		}
+		want := "cleanup.policy=delete instead of compact, replication factor 1 instead of 3"
+		if got := c.Differences("cl"); got != want {
+			t.Errorf("differences %q, want %q", got, want)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 1 || c.Differences("fine") != "" {
+			t.Errorf("%d lines of the log:\n%s", n, log)
+		}
+		f.mu.Lock()
+		f.topics["cl"] = TopicSettings{ReplicationFactor: 1, Configs: map[string]string{"cleanup.policy": "compact", "retention.ms": "5"}}
+		f.mu.Unlock()
+		c.Compare("g", topics)
+		time.Sleep(time.Second)
+		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "retention.ms=5 instead of -1") {
+			t.Errorf("%d lines of the log:\n%s", n, log)
+		}
+	})
+}
+
+func TestComparerIsBoundedAndPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSettings{topics: map[string]TopicSettings{}, down: errors.New("away")}
+		c, log := compareIn(t, f)
+		c.mu.Lock()
+		c.cfg.MaxTopics = 500
+		c.mu.Unlock()
+		for i := range 1000 {
+			name := fmt.Sprintf("t%03d", i)
+			f.mu.Lock()
+			f.topics[name] = TopicSettings{ReplicationFactor: 1}
+			f.mu.Unlock()
+			c.Compare("g", []topology.InternalTopic{asks(name, 2)})
+		}
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		if f.calls > 8 {
+			t.Errorf("%d calls in a minute without an upstream", f.calls)
+		}
+		f.down = nil
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		told := strings.Count(log.String(), "replication factor 1 instead of 2")
+		if f.most > 100 || told < 400 || told > 600 || len(c.waiting) != 0 {
+			t.Errorf("%d topics in a call, %d told, %d wait", f.most, told, len(c.waiting))
+		}
+	})
+}
+
+func TestComparerTellsOnceThatItMayNotLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := TopicSettings{Err: errors.New("TOPIC_AUTHORIZATION_FAILED")}
+		f := &fakeSettings{topics: map[string]TopicSettings{"a": refused, "b": refused}}
+		c, log := compareIn(t, f)
+		c.Compare("g", []topology.InternalTopic{asks("a", 1), asks("b", 1)})
+		time.Sleep(time.Second)
+		if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
+			t.Errorf("%d lines of the log:\n%s", n, log)
+		}
+	})
+}
+
+func TestSameValue(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{"compact", "compact", true}, {"compact,delete", " delete, compact", true}, {"compact", "compact,delete", false},
+		{"-1", "-1", true}, {"0.5", "0.50", true}, {"1", "1.0", true}, {"TRUE", "true", true}, {"CreateTime", "LogAppendTime", false},
+		{"9223372036854775807", "9223372036854775806", false}, {"", "", true}, {"", "1", false},
+	} {
+		if got := sameValue(c.a, c.b); got != c.same {
+			t.Errorf("%q and %q: %v", c.a, c.b, got)
+		}
+	}
+}
