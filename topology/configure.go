@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,11 +26,7 @@ func Configure(t *Topology, m Metadata) (*Configured, error) {
 		return nil, err
 	}
 	if len(c.Create) > 0 {
-		names := make([]string, len(c.Create))
-		for i := range c.Create {
-			names[i] = c.Create[i].Name
-		}
-		c.Problem = &Problem{MissingInternalTopics, "Internal topics are missing: " + list(names, ", ")}
+		c.Problem = &Problem{MissingInternalTopics, missingInternal(c.Create, c.Subtopologies)}
 	}
 	return c, nil
 }
@@ -39,7 +34,7 @@ func Configure(t *Topology, m Metadata) (*Configured, error) {
 // configure returns a *Problem or an *InvalidTopology as error.
 func configure(t *Topology, m Metadata) ([]ConfiguredSubtopology, []InternalTopic, error) {
 	c := newCounts(t, m)
-	for _, step := range [...]func() error{c.checkSources, c.decideRepartition, c.enforceCopartitioning} {
+	for _, step := range [...]func() error{c.checkSources, c.decideRepartition, c.enforceCopartitioning, c.decideChangelogs} {
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
@@ -47,22 +42,18 @@ func configure(t *Topology, m Metadata) ([]ConfiguredSubtopology, []InternalTopi
 	subtopologies := make([]ConfiguredSubtopology, 0, len(c.subtopologies))
 	tasks := int64(0)
 	for _, s := range c.subtopologies {
-		configured, err := c.subtopology(s)
-		if err != nil {
-			return nil, nil, err
-		}
+		configured := c.subtopology(s)
 		subtopologies = append(subtopologies, configured)
 		tasks += int64(configured.NumTasks)
 	}
 	if tasks > MaxTasks {
-		return nil, nil, &Problem{IncorrectlyPartitionedTopics, fmt.Sprintf("The topology has %d tasks, one for each partition that "+
-			"a subtopology reads; at most %d are supported", tasks, MaxTasks)}
+		return nil, nil, &Problem{IncorrectlyPartitionedTopics, tooManyTasks(subtopologies, tasks)}
 	}
+	slices.SortFunc(subtopologies, func(a, b ConfiguredSubtopology) int { return strings.Compare(a.ID, b.ID) })
 	create, err := c.internalTopics(subtopologies)
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(subtopologies, func(a, b ConfiguredSubtopology) int { return strings.Compare(a.ID, b.ID) })
 	return subtopologies, create, nil
 }
 
@@ -71,10 +62,12 @@ type counts struct {
 	// subtopologies are in the order in which decisions are taken: ascending by id, as numbers where they are numbers.
 	subtopologies []*Subtopology
 	metadata      Metadata
-	// existing caches what metadata says; decided holds repartition topics, fixed the counts that t declares for them.
-	existing map[string]int32
-	decided  map[string]int32
-	fixed    map[string]int32
+	// existing caches what metadata says; decided holds repartition topics, fixed the counts that t declares for them,
+	// changelogs those changelogs whose counts follow from the subtopology.
+	existing   map[string]int32
+	decided    map[string]int32
+	fixed      map[string]int32
+	changelogs map[string]int32
 	// repartition holds every repartition source topic.
 	repartition map[string]struct{}
 }
@@ -82,8 +75,8 @@ type counts struct {
 func newCounts(t *Topology, m Metadata) *counts {
 	c := &counts{
 		metadata: m,
-		existing: make(map[string]int32),
-		decided:  make(map[string]int32), fixed: make(map[string]int32), repartition: make(map[string]struct{}),
+		existing: make(map[string]int32), decided: make(map[string]int32), fixed: make(map[string]int32),
+		changelogs: make(map[string]int32), repartition: make(map[string]struct{}),
 	}
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]
@@ -141,67 +134,100 @@ func (c *counts) count(topic string) (int32, bool) {
 
 func (c *counts) checkSources() error {
 	var missing []string
+	var readers []subtopologyTopics
 	for _, s := range c.subtopologies {
+		var here []string
 		for _, topic := range s.SourceTopics {
 			if _, ok := c.exists(topic); !ok {
-				missing = append(missing, topic)
+				here = append(here, topic)
 			}
+		}
+		if len(here) > 0 {
+			missing = append(missing, here...)
+			readers = append(readers, subtopologyTopics{s.ID, here})
 		}
 	}
 	if len(missing) > 0 {
-		return &Problem{MissingSourceTopics, "Source topics " + list(missing, ", ") + " are missing."}
+		return &Problem{MissingSourceTopics, "Source topics " + list(missing, ", ") + " are missing. " + which(readers, "reads") + "."}
+	}
+	return nil
+}
+
+// maximum is the largest count of what a subtopology reads: its number of tasks.
+func (c *counts) maximum(s *Subtopology) int32 {
+	largest := int32(0)
+	for _, topic := range s.SourceTopics {
+		n, _ := c.exists(topic)
+		largest = max(largest, n)
+	}
+	for i := range s.RepartitionSourceTopics {
+		n, _ := c.count(s.RepartitionSourceTopics[i].Name)
+		largest = max(largest, n)
+	}
+	return largest
+}
+
+// decideChangelogs gives every changelog the number of tasks of its subtopology (Kafka's ChangelogTopics). That is the count
+// of a repartition topic, too, when it doubles as a changelog.
+func (c *counts) decideChangelogs() error {
+	owners := make(map[string]string)
+	for _, s := range c.subtopologies {
+		if err := s.validateSources(); err != nil {
+			return err
+		}
+		n, sources := c.maximum(s), sortedSet(s.SourceTopics)
+		for i := range s.StateChangelogTopics {
+			name := s.StateChangelogTopics[i].Name
+			if contains(sources, name) {
+				continue // the source of an optimised table: the user's own topic, whose count is right as it is
+			}
+			if other, ok := c.changelogs[name]; ok && other != n {
+				return invalidf("Changelog topic %s belongs to several subtopologies with different numbers of tasks "+
+					"(subtopology %s has %d, subtopology %s has %d); a changelog topic belongs to one subtopology.",
+					show(name), show(owners[name]), other, show(s.ID), n)
+			}
+			c.changelogs[name], owners[name] = n, s.ID
+		}
+	}
+	for name, n := range c.changelogs {
+		if _, ok := c.repartition[name]; ok {
+			c.decided[name] = n
+		}
 	}
 	return nil
 }
 
 // subtopology gives a subtopology its final counts.
-func (c *counts) subtopology(s *Subtopology) (ConfiguredSubtopology, error) {
-	if err := s.validateSources(); err != nil {
-		return ConfiguredSubtopology{}, err
-	}
+func (c *counts) subtopology(s *Subtopology) ConfiguredSubtopology {
 	out := ConfiguredSubtopology{
-		ID: s.ID, Stateful: s.Stateful(),
+		ID: s.ID, NumTasks: c.maximum(s), Stateful: s.Stateful(),
 		SourceTopics: sortedSet(s.SourceTopics), SinkTopics: sortedSet(s.RepartitionSinkTopics),
 	}
-	for _, topic := range s.SourceTopics {
-		n, _ := c.exists(topic)
-		out.NumTasks = max(out.NumTasks, n)
-	}
 	for _, r := range s.RepartitionSourceTopics {
-		n, _ := c.count(r.Name)
-		out.NumTasks = max(out.NumTasks, n)
 		r.Partitions = c.decided[r.Name]
 		out.RepartitionSources = append(out.RepartitionSources, r)
 	}
 	for _, l := range s.StateChangelogTopics {
-		l.Partitions = out.NumTasks
-		if _, shared := c.repartition[l.Name]; shared {
-			l.Partitions = c.decided[l.Name]
-		} else if contains(out.SourceTopics, l.Name) {
-			// The source of an optimised table: the user's own topic, whose count is right as it is.
+		if contains(out.SourceTopics, l.Name) {
 			l.Partitions, _ = c.exists(l.Name)
+		} else {
+			l.Partitions = c.changelogs[l.Name]
 		}
 		out.Changelogs = append(out.Changelogs, l)
 	}
 	sortByName(out.RepartitionSources)
 	sortByName(out.Changelogs)
-	return out, nil
+	return out
 }
 
-// internalTopics returns the internal topics that do not exist, as they are to be created.
+// internalTopics returns the internal topics that do not exist, as they are to be created. Where several subtopologies tell
+// of the same topic, the last one counts, and a changelog more than a repartition topic, as in Kafka.
 func (c *counts) internalTopics(subtopologies []ConfiguredSubtopology) ([]InternalTopic, error) {
 	expected := make(map[string]InternalTopic)
 	for i := range subtopologies {
-		s := &subtopologies[i]
-		for _, list := range [...][]InternalTopic{s.RepartitionSources, s.Changelogs} {
-			for _, topic := range list {
-				if other, ok := expected[topic.Name]; !ok {
-					expected[topic.Name] = topic
-				} else if other.Partitions != topic.Partitions {
-					return nil, invalidf("Changelog topic %s belongs to several subtopologies with different numbers of tasks "+
-						"(%d and %d); a changelog topic belongs to one subtopology.", show(topic.Name),
-						min(other.Partitions, topic.Partitions), max(other.Partitions, topic.Partitions))
-				}
+		for _, topics := range [...][]InternalTopic{subtopologies[i].RepartitionSources, subtopologies[i].Changelogs} {
+			for _, topic := range topics {
+				expected[topic.Name] = topic
 			}
 		}
 	}
@@ -220,27 +246,10 @@ func (c *counts) internalTopics(subtopologies []ConfiguredSubtopology) ([]Intern
 		}
 	}
 	if len(wrong) > 0 {
-		return nil, c.wrongCounts(wrong, expected)
+		return nil, c.wrongCounts(wrong, expected, subtopologies)
 	}
 	sortByName(create)
 	return create, nil
-}
-
-func (c *counts) wrongCounts(names []string, expected map[string]InternalTopic) error {
-	slices.Sort(names)
-	var b strings.Builder
-	for i, name := range names[:min(len(names), maxListed)] {
-		n, _ := c.exists(name)
-		if i > 0 {
-			b.WriteString(". ")
-		}
-		fmt.Fprintf(&b, "Existing topic %s has different number of partitions: expected %d, found %d",
-			name, expected[name].Partitions, n)
-	}
-	if more := len(names) - maxListed; more > 0 {
-		fmt.Fprintf(&b, " and %d additional topics", more)
-	}
-	return &Problem{IncorrectlyPartitionedTopics, b.String()}
 }
 
 func sortedSet(names []string) []string {

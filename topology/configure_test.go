@@ -197,7 +197,8 @@ func TestConfigureLongChains(t *testing.T) {
 				t.Fatalf("subtopology %s has %d tasks", s.ID, got)
 			}
 		}
-		want := fmt.Sprintf("Internal topics are missing: c0, c1, c10 and %d additional topics", 2*n-4)
+		want := fmt.Sprintf("Internal topics are missing: c0, c1, c10 and %d additional topics (c0 with 7 partitions, changelog of subtopology %d; "+
+			"c1 with 7 partitions, changelog of subtopology %d; c10 with 7 partitions, changelog of subtopology %d)", 2*n-4, n, n-1, n-10)
 		if c.Problem == nil || c.Problem.Detail != want {
 			t.Errorf("problem %v, want %s", c.Problem, want)
 		}

@@ -19,9 +19,6 @@ func invalidf(format string, args ...any) *InvalidTopology {
 // maxTopicName is the length limit of a topic name in bytes (org.apache.kafka.common.internals.Topic).
 const maxTopicName = 249
 
-// maxListed is how many topics a message names before it only counts.
-const maxListed = 3
-
 // brokerTopics are Kafka's own topics, which no topology may touch.
 var brokerTopics = []string{"__consumer_offsets", "__transaction_state", "__share_group_state"}
 

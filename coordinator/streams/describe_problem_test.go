@@ -28,7 +28,7 @@ func TestTopicsProblemSaysWhatAGroupWaitsFor(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	check("MISSING_SOURCE_TOPICS: Source topics in are missing.")
+	check("MISSING_SOURCE_TOPICS: Source topics in are missing. Subtopology 0 reads in.")
 	w.setTopic("in", 2)
 	w.failures["log"] = "not authorized"
 	env := w.env()

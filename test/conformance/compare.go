@@ -216,6 +216,7 @@ func firstDiff(path string, w, h any) string {
 				return d
 			}
 		}
+		return ""
 	}
 	return fmt.Sprintf("%s: want %s, got %s", path, show(w), show(h))
 }

@@ -50,6 +50,13 @@ func TestMessagesAndIgnore(t *testing.T) {
 	if d := firstDiff("", w, h); !strings.HasPrefix(d, "error: want NONE") {
 		t.Error("the error should come first: " + d)
 	}
+	status := func(detail string) obj { return obj{"status": []any{obj{"detail": detail, "status": "X"}}} }
+	if d := firstDiff("", status("Topic a is missing."), status("Topic a is missing. It is read.")); d != "" {
+		t.Error("a detail may go on: " + d)
+	}
+	if d := firstDiff("", status("Topic a is missing. It is read."), status("Topic a is missing.")); d == "" {
+		t.Error("a detail must not end early")
+	}
 	if d := firstDiff("", obj{"active": nil}, obj{"active": []any{}}); d == "" {
 		t.Error("null is not empty")
 	}
