@@ -1,6 +1,7 @@
 package topicctl
 
 import (
+	"bytes"
 	"cmp"
 	"iter"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // Image is what is known about the upstream at one moment. It is immutable, and nil-safe for reading nothing: the image
 // before the first answer has Version 0 and no topics.
 type Image struct {
-	// Version grows whenever a topic appears, vanishes, or changes its id, partition count or racks. It says nothing
+	// Version grows by one whenever topics appear, vanish, or change their id, partition count or racks. It says nothing
 	// about brokers. It is local to this process.
 	Version      uint64
 	ClusterID    string
@@ -22,88 +23,130 @@ type Image struct {
 	Brokers []Broker
 
 	topics []topology.Topic // sorted by name
-	byName map[string]int   // index into topics
-	byID   map[[16]byte]int // index into topics; topics without an id left out
-
-	// names are listed when they are first asked for: only groups that read topics by patterns do.
-	listing sync.Once
-	names   []string
+	lists  *lists           // of topics
+	log    []change         // the latest steps, of which the last led to Version
 }
 
-var _ topology.Metadata = (*Image)(nil)
+var (
+	_ topology.Metadata  = (*Image)(nil)
+	_ topology.ChangeLog = (*Image)(nil)
+)
 
 // emptyImage stands until the first answer.
-var emptyImage = &Image{ControllerID: -1}
+var emptyImage = &Image{ControllerID: -1, lists: new(lists)}
 
-// NewImage makes the image that follows previous (nil: none). It returns previous itself when nothing changed, and
-// shares the topics with it when only brokers changed. The snapshot must not be used afterwards.
+// NewImage makes the image that follows previous (nil: none) when the whole snapshot is believed. It returns previous
+// itself when nothing changed, and shares the topics with it when only brokers changed.
 func NewImage(s *Snapshot, previous *Image) *Image {
 	if previous == nil {
 		previous = emptyImage
 	}
-	slices.SortFunc(s.Brokers, func(a, b Broker) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(s.Topics, func(a, b topology.Topic) int { return strings.Compare(a.Name, b.Name) })
-	s.Topics = slices.CompactFunc(s.Topics, func(a, b topology.Topic) bool { return a.Name == b.Name })
-
-	sameTopics := previous.Version > 0 && slices.EqualFunc(s.Topics, previous.topics, equalTopic)
-	sameRest := s.ClusterID == previous.ClusterID && s.ControllerID == previous.ControllerID &&
-		slices.Equal(s.Brokers, previous.Brokers)
-	if sameTopics && sameRest {
-		return previous
+	topics := sorted(s.Topics)
+	var changed []string
+	for was, now := range differences(previous.topics, topics) {
+		changed = append(changed, either(was, now).Name)
 	}
-	image := &Image{
-		Version: previous.Version, ClusterID: s.ClusterID, ControllerID: s.ControllerID, Brokers: s.Brokers,
-		topics: previous.topics, byName: previous.byName, byID: previous.byID,
-	}
-	if !sameTopics {
-		image.Version++
-		image.topics = s.Topics
-		image.index()
-	}
-	return image
+	return previous.follow(s, topics, changed)
 }
 
-func (i *Image) index() {
-	i.byName = make(map[string]int, len(i.topics))
-	i.byID = make(map[[16]byte]int, len(i.topics))
-	for n, t := range i.topics {
-		i.byName[t.Name] = n
-		if t.ID != ([16]byte{}) {
-			i.byID[t.ID] = n
+// follow makes the image after i, with all but the topics from s. changed names the topics that are not as in i.
+func (i *Image) follow(s *Snapshot, topics []topology.Topic, changed []string) *Image {
+	brokers := s.Brokers
+	if !slices.IsSortedFunc(brokers, byID) {
+		brokers = slices.SortedFunc(slices.Values(brokers), byID)
+	}
+	sameTopics := i.Version > 0 && len(changed) == 0
+	if sameTopics && s.ClusterID == i.ClusterID && s.ControllerID == i.ControllerID && slices.Equal(brokers, i.Brokers) {
+		return i
+	}
+	next := *i
+	next.ClusterID, next.ControllerID, next.Brokers = s.ClusterID, s.ControllerID, brokers
+	if !sameTopics {
+		next.Version++
+		next.topics, next.lists = topics, new(lists)
+		next.log = withChange(i.log, next.Version, changed)
+	}
+	return &next
+}
+
+func byID(a, b Broker) int { return cmp.Compare(a.ID, b.ID) }
+
+// sorted returns the topics by name, each once. The argument stays as it is.
+func sorted(topics []topology.Topic) []topology.Topic {
+	before := func(a, b topology.Topic) int { return strings.Compare(a.Name, b.Name) }
+	for n := range topics {
+		if n > 0 && topics[n-1].Name >= topics[n].Name {
+			topics = slices.SortedStableFunc(slices.Values(topics), before)
+			return slices.CompactFunc(topics, func(a, b topology.Topic) bool { return a.Name == b.Name })
 		}
 	}
+	return topics
 }
 
-func equalTopic(a, b topology.Topic) bool {
-	return a.Name == b.Name && a.ID == b.ID && a.Partitions == b.Partitions &&
-		slices.EqualFunc(a.Racks, b.Racks, slices.Equal)
+func either(was, now *topology.Topic) *topology.Topic {
+	if now != nil {
+		return now
+	}
+	return was
+}
+
+// lists are made of topics when they are needed first: names mostly by groups that read topics by patterns, ids by clients
+// that name topics by id.
+type lists struct {
+	byID, byName sync.Once
+	order        []int32 // indexes of the topics that have an id, by ascending id
+	names        []string
+}
+
+func (l *lists) ids(topics []topology.Topic) []int32 {
+	l.byID.Do(func() {
+		order := make([]int32, 0, len(topics))
+		for n := range topics {
+			if topics[n].ID != ([16]byte{}) {
+				order = append(order, int32(n))
+			}
+		}
+		slices.SortFunc(order, func(a, b int32) int { return bytes.Compare(topics[a].ID[:], topics[b].ID[:]) })
+		l.order = order
+	})
+	return l.order
+}
+
+// find returns the topic with a name, or nil.
+func find(topics []topology.Topic, name string) *topology.Topic {
+	n, ok := slices.BinarySearchFunc(topics, name, func(t topology.Topic, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &topics[n]
 }
 
 // Topic implements topology.Metadata.
 func (i *Image) Topic(name string) (topology.Topic, bool) {
-	n, ok := i.byName[name]
-	if !ok {
+	t := find(i.topics, name)
+	if t == nil {
 		return topology.Topic{}, false
 	}
-	return i.topics[n], true
+	return *t, true
 }
 
 // TopicName reports the name of the topic with an id.
 func (i *Image) TopicName(id [16]byte) (string, bool) {
-	n, ok := i.byID[id]
+	order := i.lists.ids(i.topics)
+	n, ok := slices.BinarySearchFunc(order, id, func(n int32, id [16]byte) int { return bytes.Compare(i.topics[n].ID[:], id[:]) })
 	if !ok {
 		return "", false
 	}
-	return i.topics[n].Name, true
+	return i.topics[order[n]].Name, true
 }
 
 // TopicID reports the id of a topic; false when the topic does not exist or the upstream has no topic ids.
 func (i *Image) TopicID(name string) ([16]byte, bool) {
-	n, ok := i.byName[name]
-	if !ok || i.topics[n].ID == ([16]byte{}) {
+	t := find(i.topics, name)
+	if t == nil || t.ID == ([16]byte{}) {
 		return [16]byte{}, false
 	}
-	return i.topics[n].ID, true
+	return t.ID, true
 }
 
 // Topics yields every topic by ascending name.
@@ -111,13 +154,14 @@ func (i *Image) Topics() iter.Seq[topology.Topic] { return slices.Values(i.topic
 
 // Names implements topology.Metadata.
 func (i *Image) Names() []string {
-	i.listing.Do(func() {
-		i.names = make([]string, len(i.topics))
+	l := i.lists
+	l.byName.Do(func() {
+		l.names = make([]string, len(i.topics))
 		for n := range i.topics {
-			i.names[n] = i.topics[n].Name
+			l.names[n] = i.topics[n].Name
 		}
 	})
-	return i.names
+	return l.names
 }
 
 // NumTopics is the number of topics.
@@ -130,19 +174,4 @@ func (i *Image) Broker(id int32) (Broker, bool) {
 		return Broker{}, false
 	}
 	return i.Brokers[n], true
-}
-
-// shrunk reports whether next lacks something that i has: a topic, or partitions of a topic of the same id. Such an
-// answer may come from a broker that lags behind.
-func (i *Image) shrunk(next *Image) bool {
-	if i.Version == next.Version {
-		return false
-	}
-	for _, was := range i.topics {
-		now, ok := next.Topic(was.Name)
-		if !ok || now.ID == was.ID && now.Partitions < was.Partitions {
-			return true
-		}
-	}
-	return false
 }

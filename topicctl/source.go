@@ -20,13 +20,19 @@ type Source interface {
 // ErrTopicExists is wrapped by a Source's error for a topic that exists (TOPIC_ALREADY_EXISTS).
 var ErrTopicExists = errors.New("topic exists")
 
-// Snapshot is one answer of the cluster. The receiver owns it.
+// Snapshot is one answer of the cluster. Neither side changes it after it was handed over, so that a Source may repeat its
+// last list of topics as it is when nothing changed.
 type Snapshot struct {
+	// From tells the connection to a broker over which the answer came from others: over one, answers do not go back in time.
+	From      string
 	ClusterID string
 	// ControllerID is -1 while the cluster has no controller.
 	ControllerID int32
 	Brokers      []Broker
-	Topics       []topology.Topic
+	// Topics are best sorted by name.
+	Topics []topology.Topic
+	// Unclear names topics that may exist, but that the broker could not tell the state of.
+	Unclear []string
 }
 
 // Broker is one live broker of the cluster.

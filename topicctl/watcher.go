@@ -16,9 +16,15 @@ type WatcherConfig struct {
 	Source Source
 	// Logger gets one line when the upstream goes away and one when it comes back; nil means none.
 	Logger hclog.Logger
-	// Interval is the time between polls when nothing is asked for; 1 s by default.
+	// Interval is the time from one poll to the next when nothing is asked for; 700 ms by default, so that together with
+	// Confirm and two answers a deletion is seen within a second.
 	Interval time.Duration
-	// MinGap is the least time between two polls, whatever is asked for; 50 ms by default.
+	// Confirm is the time from an answer that is not believed yet to the question whether it stands; 150 ms by default.
+	Confirm time.Duration
+	// Lag is for how long a broker that did not answer before is taken for one that may lag behind the image, unless it
+	// agrees with it; 5 s by default.
+	Lag time.Duration
+	// MinGap is the least time between two polls that [Watcher.Refresh] asks for; 50 ms by default.
 	MinGap time.Duration
 	// Timeout bounds one poll; 5 s by default.
 	Timeout time.Duration
@@ -30,6 +36,8 @@ type Watcher struct {
 	image   atomic.Pointer[Image]
 	status  atomic.Pointer[Status]
 	asOf    atomic.Pointer[time.Time] // when the last question was asked whose answer is in the image
+	counts  counts
+	doubts  doubts // of Run
 	refresh chan struct{}
 	urgent  chan struct{}
 	ready   chan struct{}
@@ -54,10 +62,12 @@ func NewWatcher(cfg WatcherConfig) *Watcher {
 	if cfg.Logger == nil {
 		cfg.Logger = hclog.NewNullLogger()
 	}
-	cfg.Interval = orDefault(cfg.Interval, time.Second)
+	cfg.Interval = orDefault(cfg.Interval, 700*time.Millisecond)
+	cfg.Confirm = orDefault(cfg.Confirm, 150*time.Millisecond)
+	cfg.Lag = orDefault(cfg.Lag, 5*time.Second)
 	cfg.MinGap = orDefault(cfg.MinGap, 50*time.Millisecond)
 	cfg.Timeout = orDefault(cfg.Timeout, 5*time.Second)
-	w := &Watcher{cfg: cfg, refresh: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ready: make(chan struct{})}
+	w := &Watcher{cfg: cfg, doubts: doubts{lag: cfg.Lag}, refresh: make(chan struct{}, 1), urgent: make(chan struct{}, 1), ready: make(chan struct{})}
 	w.image.Store(emptyImage)
 	w.status.Store(&Status{})
 	w.asOf.Store(&time.Time{})
@@ -120,26 +130,27 @@ func (w *Watcher) Renew(ctx context.Context) {
 // Run polls until ctx ends. It must be called once.
 func (w *Watcher) Run(ctx context.Context) {
 	gap := w.cfg.Interval
-	suspect := false
+	doubted := false
 	for {
 		w.mu.Lock()
 		waiting := w.waiting
 		w.waiting = nil
 		w.mu.Unlock()
-		next := w.poll(ctx, suspect)
+		began := time.Now()
+		w.poll(ctx)
+		took := time.Since(began)
 		for _, polled := range waiting {
 			close(polled)
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		// An answer that lacks something is believed the second time only: ask again soon.
-		suspect = next == pollSuspect
 		wait := gap
-		if suspect {
-			wait = min(gap, w.cfg.Interval/4)
+		if w.doubts.undecided() && !doubted { // once: a broker that lags is not helped by more questions
+			wait = min(gap, w.cfg.Confirm)
 		}
-		asked, err := w.sleep(ctx, wait)
+		doubted = w.doubts.undecided()
+		asked, err := w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
 		if err != nil {
 			return
 		}
@@ -151,8 +162,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for d, for MinGap when a refresh is asked for meanwhile or for nothing when Renew waits, and reports whether it was.
-func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err error) {
+// sleep waits for d, for minGap when a refresh is asked for meanwhile or for nothing when Renew waits, and reports whether
+// it was.
+func (w *Watcher) sleep(ctx context.Context, d, minGap time.Duration) (asked bool, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -165,7 +177,7 @@ func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err e
 		return true, nil
 	case <-w.refresh:
 	}
-	timer.Reset(max(0, w.cfg.MinGap-time.Since(start)))
+	timer.Reset(max(0, minGap-time.Since(start)))
 	select {
 	case <-ctx.Done():
 		return true, ctx.Err()
@@ -176,17 +188,8 @@ func (w *Watcher) sleep(ctx context.Context, d time.Duration) (asked bool, err e
 	}
 }
 
-type pollResult int
-
-const (
-	pollGood    pollResult = iota
-	pollSuspect            // the answer lacks something and was not believed yet
-	pollFailed
-)
-
-// poll asks once. Unless confirmed, an answer in which topics or partitions are missing changes nothing: a broker that
-// lags behind or has just started must not make groups lose their topics.
-func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
+// poll asks once and takes over what is believed of the answer.
+func (w *Watcher) poll(ctx context.Context) {
 	asked := time.Now()
 	pollCtx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	snapshot, err := w.cfg.Source.Metadata(pollCtx)
@@ -195,27 +198,31 @@ func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
 		err = errors.New("the upstream names no brokers")
 	}
 	if ctx.Err() != nil {
-		return pollFailed
+		return
 	}
+	now := time.Now()
 	w.note(err)
+	w.counts.polled(now, now.Sub(asked), err)
 	if err != nil {
-		return pollFailed
+		return
 	}
 	old := w.image.Load()
-	image := NewImage(snapshot, old)
-	if !confirmed && old.shrunk(image) {
-		return pollSuspect
+	topics, changed := w.doubts.settle(old.topics, snapshot, now)
+	image := old.follow(snapshot, topics, changed)
+	if w.doubts.undecided() {
+		w.counts.doubted.Add(1)
+	} else {
+		defer w.asOf.Store(&asked) // after the image
 	}
-	defer w.asOf.Store(&asked)
 	if image == old {
-		return pollGood
+		return
 	}
 	w.image.Store(image)
 	if old.Version == 0 {
 		close(w.ready)
 	}
 	if old.Version == image.Version && old.ClusterID == image.ClusterID && slices.Equal(old.Brokers, image.Brokers) {
-		return pollGood // only the controller: KRaft brokers name another one each time
+		return // only the controller: KRaft brokers name another one each time
 	}
 	w.mu.Lock()
 	listeners := slices.Clone(w.listeners)
@@ -223,7 +230,6 @@ func (w *Watcher) poll(ctx context.Context, confirmed bool) pollResult {
 	for _, f := range listeners {
 		f(old, image)
 	}
-	return pollGood
 }
 
 // note keeps the status and logs when it changes.

@@ -39,6 +39,9 @@ func configured(soft *Soft, t *topology.Topology, env *Env) (*ConfiguredTopics, 
 	if env.Metadata == nil {
 		return nil, coordinator.Errorf(coordinator.CoordinatorNotAvailable, "The topics are not known yet.")
 	}
+	if old != nil && topology.Unaffected(t, env.Metadata, old.Version) {
+		return &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: old.Hash, Configured: old.Configured}, nil
+	}
 	hash := topology.MetadataHash(t, env.Metadata)
 	if old != nil && old.Hash == hash {
 		return &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: hash, Configured: old.Configured}, nil
