@@ -53,9 +53,9 @@ func (i *Image) ChangedSince(version uint64) (names []string, ok bool) {
 	return names, true
 }
 
-// differences yields, by name, each topic that two lists do not say the same of: as it was and as it is, nil where it is
+// compare yields, by name, each topic that two lists do not say the same of: as it was and as it is, nil where it is
 // not. Both lists are sorted by name.
-func differences(old, new []topology.Topic) iter.Seq2[*topology.Topic, *topology.Topic] {
+func compare(old, new []topology.Topic) iter.Seq2[*topology.Topic, *topology.Topic] {
 	return func(yield func(was, now *topology.Topic) bool) {
 		if sameList(old, new) {
 			return

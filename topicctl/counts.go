@@ -20,7 +20,8 @@ type Counts struct {
 
 type counts struct {
 	polls, failures, doubted atomic.Uint64
-	answered, busy           atomic.Int64 // ns
+	answered                 atomic.Pointer[time.Time]
+	busy                     atomic.Int64 // ns
 }
 
 func (c *counts) polled(now time.Time, took time.Duration, err error) {
@@ -30,7 +31,7 @@ func (c *counts) polled(now time.Time, took time.Duration, err error) {
 		c.failures.Add(1)
 		return
 	}
-	c.answered.Store(now.UnixNano())
+	c.answered.Store(&now)
 }
 
 // Counts reports what the watch has done.
@@ -39,8 +40,8 @@ func (w *Watcher) Counts() Counts {
 		Polls: w.counts.polls.Load(), Failures: w.counts.failures.Load(), Doubted: w.counts.doubted.Load(),
 		Busy: time.Duration(w.counts.busy.Load()),
 	}
-	if at := w.counts.answered.Load(); at != 0 {
-		c.Answered = time.Unix(0, at)
+	if at := w.counts.answered.Load(); at != nil {
+		c.Answered = *at
 	}
 	return c
 }

@@ -40,7 +40,7 @@ func (d *doubts) settle(old []topology.Topic, s *Snapshot, now time.Time) (topic
 	}
 	refused := map[string]*topology.Topic{} // as they stay, by name; nil: missing
 	pending := map[string]topology.Topic{}
-	for was, is := range differences(old, topics) {
+	for was, is := range compare(old, topics) {
 		name := either(was, is).Name
 		switch {
 		case unclear[name]:

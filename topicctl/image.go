@@ -43,7 +43,7 @@ func NewImage(s *Snapshot, previous *Image) *Image {
 	}
 	topics := sorted(s.Topics)
 	var changed []string
-	for was, now := range differences(previous.topics, topics) {
+	for was, now := range compare(previous.topics, topics) {
 		changed = append(changed, either(was, now).Name)
 	}
 	return previous.follow(s, topics, changed)
