@@ -25,6 +25,11 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	set := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if !set["test.parallel"] { // what runs at once here mostly waits: more of it than there are cores
+		_ = flag.Set("test.parallel", "8")
+	}
 	os.Exit(runTests(m))
 }
 

@@ -41,9 +41,15 @@ func createTopics(t *testing.T, bootstrap, app, topology string) {
 	for _, suffix := range content.Topics(topology) {
 		names = append(names, app+suffix)
 	}
+	createSized(t, bootstrap, partitions, names...)
+}
+
+// createSized creates topics with a number of partitions.
+func createSized(t *testing.T, bootstrap string, n int32, names ...string) {
+	t.Helper()
 	admin := kadm.NewClient(client(t, bootstrap))
 	ctx := within(t, 30*time.Second)
-	resp, err := admin.CreateTopics(ctx, partitions, -1, nil, names...)
+	resp, err := admin.CreateTopics(ctx, n, -1, nil, names...)
 	if err = errors.Join(err, resp.Error()); err != nil {
 		t.Fatalf("create topics: %v", err)
 	}
@@ -61,6 +67,8 @@ func createTopics(t *testing.T, bootstrap, app, topology string) {
 // feeder produces the input of an application from its own goroutine.
 type feeder struct {
 	steps  atomic.Int64 // produced so far
+	width  atomic.Int32 // partitions of each topic that are written, in turn; 0: by the hash of the key
+	cl     *kgo.Client
 	cancel context.CancelFunc
 	done   chan error
 }
@@ -68,12 +76,44 @@ type feeder struct {
 // feed produces rate steps a second, until n steps are produced (n < 0: until stop).
 func feed(t *testing.T, bootstrap, app, topology string, rate, n int) *feeder {
 	t.Helper()
-	cl := client(t, bootstrap, kgo.ProducerLinger(5*time.Millisecond))
+	f := &feeder{}
+	f.start(t, client(t, bootstrap, kgo.ProducerLinger(5*time.Millisecond)), app, topology, rate, n)
+	return f
+}
+
+// feedFirst produces rate steps a second until stop, to the first partitions of each topic only.
+func feedFirst(t *testing.T, width int32, bootstrap, app, topology string, rate int) *feeder {
+	t.Helper()
+	f := &feeder{}
+	f.width.Store(width)
+	f.start(t, client(t, bootstrap, kgo.ProducerLinger(5*time.Millisecond), kgo.MetadataMaxAge(time.Second), kgo.RecordPartitioner(kgo.ManualPartitioner())),
+		app, topology, rate, -1)
+	return f
+}
+
+func (f *feeder) start(t *testing.T, cl *kgo.Client, app, topology string, rate, n int) {
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &feeder{cancel: cancel, done: make(chan error, 1)}
+	f.cl, f.cancel, f.done = cl, cancel, make(chan error, 1)
 	t.Cleanup(cancel)
 	go func() { f.done <- f.run(ctx, cl, app, topology, rate, n) }()
-	return f
+}
+
+// widen makes a feeder that writes the first partitions write more of them, once it knows those.
+func (f *feeder) widen(t *testing.T, app, topology string, width int32) {
+	t.Helper()
+	ctx := within(t, 30*time.Second)
+	for _, r := range content.Input(topology, 0) {
+		for {
+			if leader, _, err := f.cl.PartitionLeader(app+r.Topic, width-1); err == nil && leader >= 0 {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatalf("the producer does not know of partition %d of %s", width-1, app+r.Topic)
+			}
+			pause(ctx, 100*time.Millisecond)
+		}
+	}
+	f.width.Store(width)
 }
 
 func (f *feeder) run(ctx context.Context, cl *kgo.Client, app, topology string, rate, n int) error {
@@ -87,8 +127,9 @@ func (f *feeder) run(ctx context.Context, cl *kgo.Client, app, topology string, 
 			continue
 		case <-tick.C:
 		}
+		width := max(f.width.Load(), 1)
 		for _, r := range content.Input(topology, i) {
-			record := &kgo.Record{Topic: app + r.Topic, Key: []byte(r.Key), Value: []byte(r.Value)}
+			record := &kgo.Record{Topic: app + r.Topic, Key: []byte(r.Key), Value: []byte(r.Value), Partition: int32(i) % width}
 			cl.Produce(context.Background(), record, func(_ *kgo.Record, err error) {
 				if err != nil {
 					failed.Store(&err)
@@ -130,10 +171,15 @@ const quiet = 1500 * time.Millisecond
 // verify reads the committed output and compares it with what the steps must give.
 func verify(t *testing.T, bootstrap, app, topology string, steps int, limit time.Duration) {
 	t.Helper()
-	cl := client(t, bootstrap, kgo.ConsumeTopics(app+".out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	verifyTopic(t, bootstrap, app+".out", content.NewCheck(topology, steps), steps, limit)
+}
+
+// verifyTopic does the same with any output topic and its check.
+func verifyTopic(t *testing.T, bootstrap, topic string, check content.Check, steps int, limit time.Duration) {
+	t.Helper()
+	cl := client(t, bootstrap, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(250*time.Millisecond))
 	defer cl.Close()
-	check := content.NewCheck(topology, steps)
 	begin := time.Now()
 	ctx := within(t, limit)
 	for !check.Complete() && ctx.Err() == nil {
@@ -148,10 +194,10 @@ func verify(t *testing.T, bootstrap, app, topology string, steps int, limit time
 		}
 	}
 	if err := check.Err(); err != nil {
-		t.Errorf("output of %s is wrong: %v", app, err)
+		t.Errorf("output %s is wrong: %v", topic, err)
 		return
 	}
-	t.Logf("%s: %d steps of input gave %d output records, exact, complete %.1f s after the reader started", app, steps, check.Outputs(), complete.Seconds())
+	t.Logf("%s: %d steps of input gave %d output records, exact, complete %.1f s after the reader started", topic, steps, check.Outputs(), complete.Seconds())
 }
 
 func addFetched(ctx context.Context, cl *kgo.Client, check content.Check) {

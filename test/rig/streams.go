@@ -24,7 +24,7 @@ type AppConfig struct {
 	Name      string // of the instance, for its folder and log
 	Bootstrap string
 	App       string // application.id
-	Topology  string // stateless, wordcount or join
+	Topology  string // as in Topologies.java: stateless, wordcount, ...
 	Guarantee string // at_least_once or exactly_once_v2
 	Protocol  string // streams (default) or classic
 	Threads   int

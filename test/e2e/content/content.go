@@ -25,10 +25,14 @@ type Record struct{ Topic, Key, Value string }
 
 // Topics lists the suffixes of the topics of a topology: inputs first, the output last.
 func Topics(topology string) []string {
-	if topology == "join" {
+	switch topology {
+	case "join", "match":
 		return []string{".left", ".right", ".out"}
+	case "rolled":
+		return []string{".in", ".side", ".out", ".side-out"}
+	default:
+		return []string{".in", ".out"}
 	}
-	return []string{".in", ".out"}
 }
 
 // Input is what step i (from 0) of the input consists of.
@@ -38,8 +42,13 @@ func Input(topology string, i int) []Record {
 	case "join":
 		n := strconv.Itoa(i)
 		return []Record{{".left", key, "l" + n}, {".right", key, "r" + n}}
-	case "wordcount":
+	case "match":
+		n := strconv.Itoa(i)
+		return []Record{{".left", n, "l" + n}, {".right", n, "r" + n}}
+	case "wordcount", "fixed":
 		return []Record{{".in", key, strings.Join(words(i), " ")}}
+	case "rolled":
+		return []Record{{".in", key, strings.Join(words(i), " ")}, {".side", key, "line " + strconv.Itoa(i)}}
 	default:
 		return []Record{{".in", key, "line " + strconv.Itoa(i)}}
 	}
@@ -72,10 +81,10 @@ type Check interface {
 	Outputs() int
 }
 
-// NewCheck is the check for a topology after n steps of input.
+// NewCheck is the check of what a topology writes to .out after n steps of input.
 func NewCheck(topology string, n int) Check {
 	switch topology {
-	case "wordcount":
+	case "wordcount", "fixed", "rolled":
 		c := &counts{want: map[string]int64{}, have: map[string]int64{}}
 		for i := range n {
 			for _, w := range words(i) {
@@ -88,11 +97,18 @@ func NewCheck(topology string, n int) Check {
 	default:
 		c := &once{want: map[string]bool{}, have: map[string]int{}}
 		for i := range n {
-			c.want[keyOf(i)+"=LINE "+strconv.Itoa(i)] = true
+			if topology == "match" {
+				c.want[fmt.Sprintf("%d=l%d|r%d", i, i, i)] = true
+			} else {
+				c.want[keyOf(i)+"=LINE "+strconv.Itoa(i)] = true
+			}
 		}
 		return c
 	}
 }
+
+// NewSideCheck is the check of what rolled writes to .side-out after n steps of input: what stateless makes of them.
+func NewSideCheck(n int) Check { return NewCheck("stateless", n) }
 
 // faults keeps the first few of what is wrong and counts the rest.
 type faults struct {
@@ -122,7 +138,7 @@ func (f *faults) with(missing []string) error {
 	return nil
 }
 
-// counts checks wordcount.
+// counts checks wordcount, fixed and rolled.
 type counts struct {
 	faults
 	want, have map[string]int64
@@ -163,7 +179,7 @@ func (c *counts) Err() error {
 	return c.with(missing)
 }
 
-// once checks stateless: every value exactly once.
+// once checks stateless and match: every value exactly once.
 type once struct {
 	faults
 	want map[string]bool

@@ -22,12 +22,15 @@ func process(topology string, n int) (out []output) {
 	for i := range n {
 		for _, r := range Input(topology, i) {
 			switch topology {
-			case "wordcount":
+			case "wordcount", "rolled":
+				if r.Topic == ".side" {
+					continue
+				}
 				for w := range strings.FieldsSeq(r.Value) {
 					counts[w]++
 					out = append(out, output{w, binary.BigEndian.AppendUint64(nil, counts[w])})
 				}
-			case "join":
+			case "join", "match":
 				last[r.Topic+r.Key] = r.Value
 				l, r2 := last[".left"+r.Key], last[".right"+r.Key]
 				if l != "" && r2 != "" {
@@ -50,7 +53,7 @@ func check(topology string, out []output) Check {
 }
 
 func TestCheck(t *testing.T) {
-	for _, topology := range []string{"stateless", "wordcount", "join"} {
+	for _, topology := range []string{"stateless", "wordcount", "join", "match", "rolled"} {
 		t.Run(topology, func(t *testing.T) {
 			good := process(topology, steps)
 			if c := check(topology, good); !c.Complete() || c.Err() != nil {
@@ -75,7 +78,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestCompleteOnlyAtTheEnd(t *testing.T) {
-	for _, topology := range []string{"stateless", "wordcount", "join"} {
+	for _, topology := range []string{"stateless", "wordcount", "join", "match", "rolled"} {
 		good := process(topology, steps)
 		if check(topology, good[:len(good)-1]).Complete() {
 			t.Errorf("%s: complete before the last output", topology)

@@ -25,7 +25,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  *   {"t":..,"event":"exception","class":"..","message":"..","root":".."}
  *   {"t":..,"event":"closed","clean":true,"state":"NOT_RUNNING"}
  * </pre>
- * Options: --bootstrap, --app, --topology stateless|wordcount|join, --state-dir; --protocol streams|classic,
+ * Options: --bootstrap, --app, --topology (those of Topologies), --state-dir; --protocol streams|classic,
  * --guarantee at_least_once|exactly_once_v2, --threads N, --conf key=value.
  * The exit code is 1 when an exception stopped the client.
  */

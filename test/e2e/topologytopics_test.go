@@ -1,0 +1,128 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// sourceCreatedInTime: the client waits for a missing source topic, two heartbeat intervals long; when it comes by then, nothing ends.
+func sourceCreatedInTime(t *testing.T, s *subject) {
+	s.config(t, "streams.heartbeat.interval.ms", "15000")
+	createSized(t, s.boot, partitions, s.name+".out")
+	a := s.start(t, "one", "stateless", atLeastOnce)
+	s.problem(t, "MISSING_SOURCE_TOPICS", s.name+".in")
+	createSized(t, s.boot, partitions, s.name+".in")
+	runs(t, a, partitions)
+	verify(t, s.boot, s.name, "stateless", feed(t, s.boot, s.name, "stateless", 300, 300).wait(t), settled)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+const closeWithin = 40 * time.Second
+
+// sourceCreatedLate: the application ends with what the status told it, and runs when it is started again with the topic there.
+func sourceCreatedLate(t *testing.T, s *subject) {
+	s.config(t, "streams.disconnect.timeout.ms", "10000") // threads that end by an exception may not leave the group
+	createSized(t, s.boot, partitions, s.name+".out")
+	a := s.start(t, "one", "stateless", atLeastOnce)
+	thrown := ends(t, a)
+	if thrown.Class != "org.apache.kafka.streams.errors.MissingSourceTopicException" || !names(thrown.Message, s.name+".in") {
+		t.Errorf("%s threw %+v", a.Name, thrown)
+	}
+	t.Logf("%s: %s", thrown.Class, thrown.Message)
+	createSized(t, s.boot, partitions, s.name+".in")
+	a = s.start(t, "one", "stateless", atLeastOnce)
+	runs(t, a, partitions)
+	verify(t, s.boot, s.name, "stateless", feed(t, s.boot, s.name, "stateless", 300, 300).wait(t), settled)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+// sourceGrown: a source grows from two partitions to four under load, before a repartition topic of a size of its own.
+func sourceGrown(t *testing.T, s *subject) {
+	createSized(t, s.boot, 2, s.name+".in")
+	createSized(t, s.boot, partitions, s.name+".out")
+	input := feedFirst(t, 2, s.boot, s.name, "fixed", 100)
+	a := s.start(t, "one", "fixed", exactlyOnce)
+	runs(t, a, 2+3)
+	s.grow(t, 4, s.name+".in")
+	runs(t, a, 4+3)
+	input.widen(t, s.name, "fixed", 4)
+	at := input.steps.Load()
+	waitSteps(t, input, at+300)
+	verify(t, s.boot, s.name, "fixed", input.stop(t), settled)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+// waitSteps waits until so many steps were produced.
+func waitSteps(t *testing.T, f *feeder, n int64) {
+	t.Helper()
+	ctx := within(t, settled)
+	for f.steps.Load() < n {
+		if ctx.Err() != nil {
+			t.Fatalf("only %d steps of input, not %d", f.steps.Load(), n)
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+}
+
+// changelogDeleted: the changelog of a store is deleted under load. It is made again as the application wants it, and the application goes
+// on; what was counted before is not asked for, since it was deleted. (With exactly-once the broker fails the transaction that writes to the
+// deleted topic, which ends the client before any coordinator is asked.)
+func changelogDeleted(t *testing.T, s *subject) {
+	createTopics(t, s.boot, s.name, "wordcount")
+	input := feed(t, s.boot, s.name, "wordcount", 100, -1)
+	a := s.start(t, "one", "wordcount", atLeastOnce)
+	runs(t, a, tasksOf("wordcount"))
+	s.flows(t, "before")
+	changelog := s.name + "-counts-changelog"
+	old := s.topic(t, changelog, func(d kadm.TopicDetail) bool { return len(d.Partitions) == partitions })
+	s.remove(t, changelog)
+	s.topic(t, changelog, func(d kadm.TopicDetail) bool { return d.ID != old.ID && len(d.Partitions) == partitions })
+	if policy := s.topicConfig(t, changelog, "cleanup.policy"); policy != "compact" {
+		t.Errorf("%s was made again with cleanup.policy=%s", changelog, policy)
+	}
+	s.flows(t, "after")
+	runs(t, a, tasksOf("wordcount"))
+	s.waitTold(t, "Stable", func(g groupTold) bool { return g.State == "Stable" && g.Problem == "" })
+	input.stop(t)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+// internalTopicWrong: internal topics exist with other partition counts. The application ends with a status that names the topic and
+// both counts; without that topic it runs.
+func internalTopicWrong(t *testing.T, s *subject) {
+	s.config(t, "streams.disconnect.timeout.ms", "10000")
+	createTopics(t, s.boot, s.name, "wordcount")
+	for _, topic := range []string{s.name + "-by-word-repartition", s.name + "-counts-changelog"} {
+		createSized(t, s.boot, 7, topic)
+		a := s.start(t, "one", "wordcount", exactlyOnce)
+		thrown := ends(t, a)
+		if thrown.Class != "org.apache.kafka.streams.errors.TopologyException" || !names(thrown.Message, topic, "7", "3") {
+			t.Errorf("%s threw %+v", a.Name, thrown)
+		}
+		t.Logf("%s: %s", thrown.Class, thrown.Message)
+		s.remove(t, topic)
+	}
+	a := s.start(t, "one", "wordcount", exactlyOnce)
+	runs(t, a, tasksOf("wordcount"))
+	verify(t, s.boot, s.name, "wordcount", feed(t, s.boot, s.name, "wordcount", 300, 300).wait(t), settled)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
