@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	mathrand "math/rand/v2"
 	"net"
 	"runtime"
 	"strconv"
@@ -83,6 +82,7 @@ type Node struct {
 	groupConfigs *groupConfigs
 	watcher      *topicctl.Watcher
 	creator      *topicctl.Creator
+	comparer     *topicctl.Comparer // nil where the upstream does not tell the settings of topics
 	store        Store
 	gateway      *gateway.Gateway
 
@@ -110,9 +110,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
 	n.measure()
 	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{Source: parts.Topics, Logger: parts.Logger.Named("topics")})
-	n.creator = topicctl.NewCreator(topicctl.CreatorConfig{
-		Source: parts.Topics, Watcher: n.watcher, Logger: parts.Logger.Named("topics"), Rand: mathrand.Float64,
-	})
+	n.useTopics()
 	n.cluster = newCluster(n)
 	n.groupConfigs = newGroupConfigs(n)
 	n.system = newSystem(n)
@@ -142,7 +140,7 @@ func (n *Node) start() error {
 	})
 	n.cluster.update()
 	n.run(func() { n.watcher.Run(n.ctx) })
-	n.run(func() { n.creator.Run(n.ctx) })
+	n.runTopics()
 	systemListener := n.raft.Listener(kindSystem)
 	n.run(func() { n.system.accept(n.ctx, systemListener) })
 	handovers := n.raft.Listener(kindHandover)

@@ -41,6 +41,7 @@ const (
 	inputGone
 	inputTopics
 	inputSettings
+	inputCreation
 	inputPause
 	inputHandOver
 	inputResume
@@ -156,6 +157,8 @@ func (r *runner) step(in input) {
 		r.machine.TopicsChanged(now)
 	case inputSettings:
 		r.machine.SettingsChanged(now, in.group)
+	case inputCreation:
+		r.machine.CreationChanged(now, in.group)
 	case inputPause:
 		r.machine.Pause(now)
 	case inputHandOver:
@@ -359,14 +362,6 @@ func (r *runner) Compute(op uint64, job *streams.TargetJob) {
 		<-r.node.computing
 		r.post(input{kind: inputComputed, id: op, any: target})
 	}()
-}
-
-// CreationError implements shard.Host.
-func (r *runner) CreationError(topic string) string { return r.node.creator.Error(topic) }
-
-// CreateTopics implements shard.Host.
-func (r *runner) CreateTopics(group string, topics []topology.InternalTopic) {
-	r.node.creator.Create(group, topics)
 }
 
 // Foreign implements shard.Host.

@@ -183,7 +183,7 @@ func (c *Creator) ledHere(ctx context.Context, batch []topology.InternalTopic, g
 	return led
 }
 
-// book records the outcome of a batch. changed are the groups for which Error says something else now.
+// book records the outcome of a batch. changed are the groups to be told of it.
 func (c *Creator) book(batch []topology.InternalTopic, results map[string]error, callErr error) (o Outcome, changed []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,20 +219,19 @@ func (c *Creator) book(batch []topology.InternalTopic, results map[string]error,
 		if w == nil {
 			continue // nobody wants it any more
 		}
-		before := w.err
 		if refusal == nil {
-			w.failures, w.made, w.err, w.due = 0, true, "", now.Add(c.cfg.Settle)
-		} else {
-			c.bookFailure(w, now, jitter, refusal, callErr != nil)
-		}
-		if w.err == before {
+			w.failures, w.made, w.err, w.told, w.due = 0, true, "", "", now.Add(c.cfg.Settle)
 			continue
 		}
-		if refusal != nil {
+		before := w.err
+		c.bookFailure(w, now, jitter, refusal, callErr != nil)
+		if w.err != before {
 			news.failed(t.Name, w.err, refusal)
-		}
-		for group := range w.groups {
-			groups[group] = struct{}{}
+		} else if w.err != w.told {
+			w.told = w.err
+			for group := range w.groups {
+				groups[group] = struct{}{}
+			}
 		}
 	}
 	news.write(c.cfg.Logger)

@@ -169,16 +169,20 @@ func TestCreatorTellsOfChanges(t *testing.T) {
 		c.Create("g", wanted("a"))
 		c.Create("h", wanted("a"))
 		c.Create("other", wanted("b"))
+		time.Sleep(200 * time.Millisecond)
+		if len(told) != 0 || c.Error("a") != "POLICY_VIOLATION: no" {
+			t.Errorf("told %v after one attempt, %q", told, c.Error("a"))
+		}
 		time.Sleep(5 * time.Minute)
 		slices.Sort(told)
 		if !slices.Equal(told, []string{"g", "h"}) {
 			t.Errorf("told %v while nothing changes", told)
 		}
 		f.set(func() { f.refuse["a"] = &Refusal{Reason: "TOPIC_AUTHORIZATION_FAILED"} })
-		time.Sleep(11 * time.Second)
+		time.Sleep(21 * time.Second)
 		f.set(func() { delete(f.refuse, "a") })
 		time.Sleep(11 * time.Second)
-		if len(told) != 6 { // two groups, three texts, the last being none
+		if len(told) != 4 { // two groups, two reasons
 			t.Errorf("told %v", told)
 		}
 		if sum.Created != 2 || sum.Failed["POLICY_VIOLATION"] < 20 || sum.Failed["TOPIC_AUTHORIZATION_FAILED"] == 0 {

@@ -20,8 +20,8 @@ type CreatorConfig struct {
 	// Verify proves that this node still leads the group's shard: done gets nil once that is proven. A topic is created only
 	// for a group that is led here when the request is sent. nil means that every group is.
 	Verify func(group string, done func(error))
-	// Changed is told the groups for which [Creator.Error] says something else now. It is called from the goroutine of Run
-	// and must not block; nil means nobody.
+	// Changed is told the groups for which [Creator.Error] says something new that stood for two attempts: what passes in
+	// a moment need not interrupt who waits. It is called from the goroutine of Run and must not block; nil means nobody.
 	Changed func(group string)
 	// Observe is told what became of each attempt, from the goroutine of Run; nil means nobody.
 	Observe func(Outcome)
@@ -63,10 +63,12 @@ type Creator struct {
 type want struct {
 	topic    topology.InternalTopic
 	groups   map[string]struct{} // that ask for it
-	failures int
+	failures int                 // in a row for which the upstream gave a reason
 	// made says that the upstream has the topic, though it may not show it yet.
 	made bool
 	err  string
+	// told is the last err that CreatorConfig.Changed was called for.
+	told string
 	due  time.Time // not before
 }
 

@@ -182,6 +182,14 @@ func (m *Machine) TopicsChanged(now int64) {
 	}
 }
 
+// CreationChanged tells that [Host.CreationError] says something else of topics that a group waits for.
+func (m *Machine) CreationChanged(now int64, group string) {
+	m.now = now
+	if e := m.groups[group]; e != nil {
+		m.lookAll(e)
+	}
+}
+
 func (m *Machine) recheck(e *group) {
 	if len(e.held) > 0 && !e.stale {
 		e.stale = true

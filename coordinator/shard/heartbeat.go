@@ -168,6 +168,8 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 		switch e := e.(type) {
 		case streams.CreateTopics:
 			m.host.CreateTopics(id, e.Topics)
+		case streams.CompareTopics:
+			m.host.CompareTopics(id, e.Topics)
 		case streams.GroupEmptied:
 			m.emptied(id)
 		case streams.ComputeTarget:

@@ -41,6 +41,8 @@ type Host interface {
 	// CreateTopics asks for internal topics of a group to be created upstream; what was asked for before and is not among
 	// them is not wanted any more.
 	CreateTopics(group string, topics []topology.InternalTopic)
+	// CompareTopics has the settings of internal topics that exist compared with what the group asks for.
+	CompareTopics(group string, topics []topology.InternalTopic)
 
 	// Foreign asks which group the upstream has under that id: [Machine.ForeignChecked].
 	Foreign(group string)

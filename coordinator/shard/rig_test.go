@@ -40,7 +40,10 @@ type rig struct {
 	events    []Event
 	created   []string
 	unwanted  []string
-	jobs      []job
+	compared  int
+	// creationError is what CreationError says of any topic.
+	creationError string
+	jobs          []job
 }
 
 type job struct {
@@ -77,7 +80,7 @@ func (r *rig) Topics() (topology.Metadata, uint64) {
 func (r *rig) Assignor(string) assignor.Assignor { return assignor.Sticky() }
 func (r *rig) RefreshTopics()                    { r.refreshed++ }
 func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
-func (r *rig) CreationError(string) string       { return "" }
+func (r *rig) CreationError(string) string       { return r.creationError }
 func (r *rig) CreateTopics(g string, topics []topology.InternalTopic) {
 	if len(topics) > 0 {
 		r.created = append(r.created, g)
@@ -85,6 +88,7 @@ func (r *rig) CreateTopics(g string, topics []topology.InternalTopic) {
 		r.unwanted = append(r.unwanted, g)
 	}
 }
+func (r *rig) CompareTopics(string, []topology.InternalTopic)    { r.compared++ }
 func (r *rig) Foreign(group string)                              { r.foreign = append(r.foreign, group) }
 func (r *rig) Claim(group string)                                { r.claims = append(r.claims, group) }
 func (r *rig) Release(group string)                              { r.releases = append(r.releases, group) }

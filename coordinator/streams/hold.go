@@ -63,6 +63,7 @@ type told struct {
 	heartbeat, offset int32
 	epoch             int32
 	status            uint8
+	creation          uint32 // what of the creation of topics failed
 	known             bool
 	soon              bool // the heartbeat interval was shorter than the configured one
 }
@@ -79,6 +80,9 @@ func toldBy(r *HeartbeatResponse) told {
 		switch code := r.Status[i].Code; code {
 		case StatusMissingInternalTopics, StatusAssignmentDelayed:
 			t.status |= waitingStatus
+			if code == StatusMissingInternalTopics {
+				t.creation = creationTold(r.Status[i].Detail)
+			}
 		default:
 			t.status |= 1 << code
 		}
@@ -123,6 +127,8 @@ func (h *heartbeat) holding(d *Decision, next *record.CurrentAssignment, acknowl
 	case now.status != last.status:
 		released := now.status == last.status&^waitingStatus
 		d.Holding.News = !released || !d.Holding.Waits || !next.Assigned.IsEmpty()
+	case now.creation != 0 && now.creation != last.creation:
+		d.Holding.News = true
 	case r.Endpoints != nil || r.MemberEpoch != h.req.MemberEpoch:
 		d.Holding.News = d.Records == nil && StateOf(h.group) == StateStable
 	}

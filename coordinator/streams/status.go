@@ -5,14 +5,10 @@ import (
 	"strings"
 
 	"github.com/coordd/coordd/fsm/record"
-	"github.com/coordd/coordd/topology"
 )
 
 // noStatus is the status of a response without any: clients take an absent list for "unchanged".
 var noStatus = []Status{}
-
-// maxListedErrors is how many creation errors a status detail repeats, as in Kafka.
-const maxListedErrors = 3
 
 // respond fills the reply.
 func (h *heartbeat) respond(d *Decision, next *record.CurrentAssignment) {
@@ -98,27 +94,6 @@ func (h *heartbeat) shutdown() string {
 		return h.memberID
 	}
 	return ""
-}
-
-// creationErrors says why topics that are to be created could not be created so far.
-func creationErrors(env *Env, c *topology.Configured) string {
-	if env.CreationErrors == nil {
-		return ""
-	}
-	var failed []string
-	for i := range c.Create {
-		topic := c.Create[i].Name
-		if reason := env.CreationErrors(topic); reason != "" {
-			failed = append(failed, topic+" ("+reason+")")
-			if len(failed) == maxListedErrors {
-				break
-			}
-		}
-	}
-	if failed == nil {
-		return ""
-	}
-	return "; creation failed: " + strings.Join(failed, ", ") + "."
 }
 
 // missingTags are the configured rack-aware tags that the member lacks. Clients of version 0 do not know the status

@@ -1,0 +1,66 @@
+package streams
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coordd/coordd/topology"
+)
+
+// maxListedErrors is how many topics with creation errors a status detail names, as in Kafka.
+const maxListedErrors = 3
+
+// creationFailed stands in a status detail between the topics that are missing and what failed of their creation.
+const creationFailed = "; creation failed: "
+
+// creationErrors says why topics that are to be created could not be created so far. Topics with the same reason, one
+// after the other, share it.
+func creationErrors(env *Env, c *topology.Configured) string {
+	if env.CreationErrors == nil {
+		return ""
+	}
+	var text strings.Builder
+	failed, last := 0, ""
+	for i := range c.Create {
+		topic := c.Create[i].Name
+		reason := env.CreationErrors(topic)
+		if reason == "" {
+			continue
+		}
+		if failed++; failed > maxListedErrors {
+			continue
+		}
+		switch {
+		case last == "":
+			text.WriteString(creationFailed)
+		case last == reason:
+			text.WriteString(", ")
+		default:
+			text.WriteString(" (" + last + "), ")
+		}
+		text.WriteString(topic)
+		last = reason
+	}
+	if failed == 0 {
+		return ""
+	}
+	text.WriteString(" (" + last + ")")
+	if more := failed - maxListedErrors; more > 0 {
+		fmt.Fprintf(&text, " and %d additional topics", more)
+	}
+	text.WriteString(".")
+	return text.String()
+}
+
+// creationTold is a number for what a status detail says of failed creation; 0 when it says nothing.
+func creationTold(detail string) uint32 {
+	i := strings.Index(detail, creationFailed)
+	if i < 0 {
+		return 0
+	}
+	sum := uint32(2166136261) // FNV-1a
+	for _, b := range []byte(detail[i:]) {
+		sum = (sum ^ uint32(b)) * 16777619
+	}
+	return max(sum, 1)
+}
