@@ -95,6 +95,9 @@ func (e *evolver) apply(r *record.Record) error {
 		g := e.group(r.Key.Group)
 		g.Topics = v
 		e.rehash(&g.hashes[hashTopics], hash)
+	case *record.TopologyVersion:
+		g := e.group(r.Key.Group)
+		g.versions = g.versions.with(e, r.Key.ID, v, hash)
 	case *record.JournalEntry:
 		g := e.group(r.Key.Group)
 		if g.journal, err = g.journal.with(e, r.Key.ID, v, hash); err != nil {
@@ -174,6 +177,8 @@ func (e *evolver) tombstone(k record.Key) error {
 		e.rehash(&g.hashes[hashTopics], 0)
 	case record.TypeJournalEntry:
 		g.journal = g.journal.without(e, k.ID)
+	case record.TypeTopologyVersion:
+		g.versions = g.versions.without(e, k.ID)
 	case record.TypeMemberMetadata:
 		return g.removeMember(k.Member)
 	case record.TypeTargetMember:
@@ -203,6 +208,10 @@ func (g *openGroup) removeGroup() error {
 	}
 	for i := range g.journal {
 		hash := g.journal[i].hash // shared with older states
+		g.e.rehash(&hash, 0)
+	}
+	for i := range g.versions {
+		hash := g.versions[i].hash // shared with older states
 		g.e.rehash(&hash, 0)
 	}
 	for m := range values(g.members.CommitOnly()) { // targets without a member

@@ -34,7 +34,9 @@ type Group struct {
 	// any epoch are known without visiting them.
 	stable  []epochCount
 	journal journal
-	hashes  [6]uint64 // of the group's own records, by hashIndex
+	// versions are the topologies that the group has and had.
+	versions versions
+	hashes   [6]uint64 // of the group's own records, by hashIndex
 }
 
 type epochCount struct {
@@ -208,7 +210,7 @@ func (g *Group) WarmupHeldBy(t topology.Task, processID string) bool {
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
 	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil && g.Topics == nil &&
-		len(g.journal) == 0 && size(g.members) == 0
+		len(g.journal) == 0 && len(g.versions) == 0 && size(g.members) == 0
 }
 
 func findEpoch(list []epochCount, epoch int32) (int, bool) {

@@ -52,7 +52,8 @@ func (m model) apply(r record.Record) bool {
 
 // ofGroup says whether keys of the type belong to a group.
 func ofGroup(t record.Type) bool {
-	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks || t == record.TypeGroupTopics
+	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks || t == record.TypeGroupTopics ||
+		t == record.TypeTopologyVersion
 }
 
 func (m model) count(group string, types ...record.Type) (n int) {

@@ -119,5 +119,14 @@ func (g *Group) history(yield func(record.Record) bool) bool {
 	if g.Marks != nil && !yield(record.Record{Key: record.Key{Type: record.TypeGroupMarks, Group: g.ID}, Value: g.Marks}) {
 		return false
 	}
-	return g.Topics == nil || yield(record.Record{Key: record.Key{Type: record.TypeGroupTopics, Group: g.ID}, Value: g.Topics})
+	if g.Topics != nil && !yield(record.Record{Key: record.Key{Type: record.TypeGroupTopics, Group: g.ID}, Value: g.Topics}) {
+		return false
+	}
+	for i := range g.versions {
+		k := record.Key{Type: record.TypeTopologyVersion, Group: g.ID, ID: g.versions[i].Epoch}
+		if !yield(record.Record{Key: k, Value: g.versions[i].TopologyVersion}) {
+			return false
+		}
+	}
+	return true
 }

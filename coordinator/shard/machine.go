@@ -246,6 +246,8 @@ func (m *Machine) dispatch(c *Call) {
 		m.deleteOffsets(c, r)
 	case *DeleteGroupRequest:
 		m.deleteGroup(c, r)
+	case *AbortTopologyRequest:
+		m.abortTopology(c, r)
 	default:
 		m.refuse(c, &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The shard does not know this kind of request."})
 	}

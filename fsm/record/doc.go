@@ -12,4 +12,5 @@
 //	1005 JournalEntry   why a group rebalanced: causes, moved tasks, times (the newest JournalSlots of each group)
 //	1006 GroupMarks     shutdown request, end of the initial delay, and since when a group is empty
 //	1007 GroupTopics    partition counts that the group was configured with last, and since when its topics do not fit them
+//	1008 TopologyVersion a topology that a group has or had, by topology epoch
 package record

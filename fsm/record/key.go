@@ -23,7 +23,7 @@ func (k Key) String() string {
 	switch k.Type {
 	case TypeNode, TypeBrokerSlot, TypeCluster:
 		return fmt.Sprintf("%d(%d)", k.Type, k.ID)
-	case TypeJournalEntry:
+	case TypeJournalEntry, TypeTopologyVersion:
 		return fmt.Sprintf("%d(%q,%d)", k.Type, k.Group, k.ID)
 	}
 	return fmt.Sprintf("%d(%q,%q)", k.Type, k.Group, k.Member)
@@ -58,7 +58,7 @@ func (w *writer) key(k Key) {
 	switch k.Type {
 	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics:
 		w.keyString(k.Group)
-	case TypeJournalEntry:
+	case TypeJournalEntry, TypeTopologyVersion:
 		w.keyString(k.Group)
 		w.int32(k.ID)
 	case TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
@@ -94,12 +94,12 @@ func (d *keyDecoder) decode(b []byte) (Key, error) {
 	r.off = 2
 	switch k.Type {
 	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics, TypeJournalEntry,
-		TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
+		TypeTopologyVersion, TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
 		k.Group = same(&d.group, r.keyString())
 		if k.Type.hasMember() {
 			k.Member = same(&d.member, r.keyString())
 		}
-		if k.Type == TypeJournalEntry {
+		if k.Type == TypeJournalEntry || k.Type == TypeTopologyVersion {
 			k.ID = r.int32()
 		}
 	case TypeNode, TypeBrokerSlot:

@@ -23,6 +23,12 @@ func Normal(v Value) Value {
 			c.ClientTags = nil
 			return &c
 		}
+	case *TopologyVersion:
+		if v != nil && v.Tasks != nil && len(v.Tasks) == 0 {
+			c := *v
+			c.Tasks = nil
+			return &c
+		}
 	case *JournalEntry:
 		if v != nil && !v.isNormal() {
 			return v.normal()

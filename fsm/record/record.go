@@ -21,16 +21,17 @@ const (
 	TypeJournalEntry      Type = 1005
 	TypeGroupMarks        Type = 1006
 	TypeGroupTopics       Type = 1007
+	TypeTopologyVersion   Type = 1008
 )
 
 // Key names what a record is about; the latest record of a key wins. Keys are comparable.
 type Key struct {
 	Type Type
-	// Group is the group id of types 17–23, 1000 and 1004–1007; empty otherwise.
+	// Group is the group id of types 17–23, 1000 and 1004–1008; empty otherwise.
 	Group string
 	// Member is the member id of types 19, 21 and 22; empty otherwise.
 	Member string
-	// ID is the node id (1001), broker id (1002) or slot (1005); 0 otherwise.
+	// ID is the node id (1001), broker id (1002), slot (1005) or topology epoch (1008); 0 otherwise.
 	ID int32
 }
 

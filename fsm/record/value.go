@@ -85,6 +85,10 @@ func (w *writer) value(v Value) {
 		if known = v != nil; known {
 			w.groupTopics(v)
 		}
+	case *TopologyVersion:
+		if known = v != nil; known {
+			w.topologyVersion(v)
+		}
 	default:
 		known = false
 	}
@@ -141,6 +145,8 @@ func (r *reader) value(t Type) (Value, error) {
 		return r.groupMarks(), nil
 	case TypeGroupTopics:
 		return r.groupTopics(), nil
+	case TypeTopologyVersion:
+		return r.topologyVersion(), nil
 	}
 	return nil, ErrUnknownType
 }

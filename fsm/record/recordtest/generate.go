@@ -16,6 +16,7 @@ var Types = []record.Type{
 	record.TypeGroupMetadata, record.TypeMemberMetadata, record.TypeTargetMetadata, record.TypeTargetMember,
 	record.TypeCurrentAssignment, record.TypeTopology, record.TypeOffsetsClaim, record.TypeNode, record.TypeBrokerSlot,
 	record.TypeCluster, record.TypeGroupConfig, record.TypeJournalEntry, record.TypeGroupMarks, record.TypeGroupTopics,
+	record.TypeTopologyVersion,
 }
 
 // Records generates any record, one in four a tombstone. Ids come from small sets, so that records meet.
@@ -39,6 +40,9 @@ func Keys() *rapid.Generator[record.Key] {
 		case record.TypeCluster:
 		case record.TypeJournalEntry:
 			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, record.JournalSlots - 1}).Draw(t, "slot")
+			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
+		case record.TypeTopologyVersion:
+			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, math.MaxInt32}).Draw(t, "epoch")
 			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
 		case record.TypeMemberMetadata, record.TypeTargetMember, record.TypeCurrentAssignment:
 			k.Member = rapid.SampledFrom([]string{"m", "m1", "m2", "n", ""}).Draw(t, "member")
@@ -97,6 +101,8 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		return &record.GroupMarks{ShutdownBy: text(t), DelayUntilMs: rapid.Int64().Draw(t, "delay"), EmptySinceMs: rapid.Int64().Draw(t, "since")}
 	case record.TypeGroupTopics:
 		return groupTopics(t)
+	case record.TypeTopologyVersion:
+		return topologyVersion(t)
 	case record.TypeCluster:
 		return &record.Cluster{ID: text(t), Shards: rapid.Int32().Draw(t, "shards"), FeatureLevel: rapid.Int32().Draw(t, "level")}
 	}
@@ -111,6 +117,23 @@ func groupTopics(t *rapid.T) *record.GroupTopics {
 			ID: text(t), Tasks: rapid.Int32().Draw(t, "tasks"), Repartition: counts.Draw(t, "repartition"),
 			Changelogs: counts.Draw(t, "changelogs"), Matched: rapid.SliceOfN(rapid.StringN(-1, 4, -1), 0, 2).Draw(t, "matched"),
 		})
+	}
+	return v
+}
+
+func topologyVersion(t *rapid.T) *record.TopologyVersion {
+	v := &record.TopologyVersion{
+		Root: epoch(t), Declared: epoch(t), LastDeclared: epoch(t), SinceMs: rapid.Int64().Draw(t, "since"),
+		Aborted: rapid.Bool().Draw(t, "aborted"),
+	}
+	copy(v.Hash[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "hash"))
+	if rapid.Bool().Draw(t, "content") {
+		v.Content = &topology.Topology{
+			Epoch: epoch(t), Subtopologies: orNil(rapid.SliceOfN(rapid.Custom(subtopology), 0, 3).Draw(t, "subtopologies")),
+		}
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "tasks") {
+		v.Tasks = append(v.Tasks, record.TaskCount{Subtopology: text(t), Tasks: rapid.Int32().Draw(t, "count")})
 	}
 	return v
 }

@@ -1,0 +1,54 @@
+package shard
+
+import (
+	"strings"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// AbortTopologyRequest asks to take the last topology update of a group back (streams.AbortTopology).
+type AbortTopologyRequest struct{ GroupID string }
+
+// AbortTopologyResponse answers an AbortTopologyRequest.
+type AbortTopologyResponse struct {
+	// Err is nil when the topology of before is the group's again: GROUP_ID_NOT_FOUND, or INVALID_REQUEST where there is
+	// nothing to go back to.
+	Err *coordinator.Error
+	// Epoch is the topology epoch that the group has now, From the one that was given up.
+	Epoch, From int32
+}
+
+// abortTopology goes back to the topology of before, once.
+func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
+	if m.unsettled(r.GroupID) {
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		return
+	}
+	id := strings.Clone(r.GroupID)
+	if m.committed.Group(id) == nil {
+		m.reply(c, &AbortTopologyResponse{Err: coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", id)})
+		return
+	}
+	var done AbortTopologyResponse
+	m.submitInternal(task{
+		group: id, call: c,
+		internal: func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
+			env := m.env(id)
+			d, err := streams.AbortTopology(g, soft, &env, id)
+			if err != nil {
+				c.Response, c.Err = &AbortTopologyResponse{Err: err}, nil
+				if m.open.touches(id) { // what it saw is not committed
+					m.open.park(c, nil, id)
+				} else {
+					c.Done.CallDone(c)
+				}
+				return streams.Decision{}, false
+			}
+			done = AbortTopologyResponse{Epoch: g.Topology.Epoch + 1, From: g.Topology.Epoch}
+			return d, true
+		},
+		after: func(m *Machine) { m.reply(c, &done) },
+	})
+}

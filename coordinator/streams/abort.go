@@ -1,0 +1,66 @@
+package streams
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// AbortTopology takes the last topology update of a group back: the topology of before is the group's again, under a new
+// epoch. Its members are not stale any more, and those of the topology that was given up are. soft may be nil. The outcome
+// is told by the records; the reply has no meaning. A refusal changes nothing.
+func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string) (Decision, *coordinator.Error) {
+	var d Decision
+	if g == nil {
+		return d, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", groupID)
+	}
+	l := lineageOf(g)
+	if l.current == nil {
+		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology.", groupID)
+	}
+	previous := l.previous()
+	switch {
+	case previous == nil:
+		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology before that of epoch %d to go back to. "+
+			"An app with another topology can take its place by an update, or when all its members have left.", groupID, l.current.Epoch)
+	case l.current.Epoch == math.MaxInt32:
+		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has the topology epoch %d, after which there is none.",
+			groupID, l.current.Epoch)
+	}
+	from, was := l.current, l.now()
+	next := &topology.Topology{Epoch: from.Epoch + 1, Subtopologies: previous.Content.Subtopologies}
+	topics, err := configured(nil, next, env)
+	if err != nil {
+		return d, err
+	}
+	d.Records = l.replace(next, record.TopologyVersion{
+		Root: previous.Root, Declared: previous.Declared, LastDeclared: was.LastDeclared, Hash: previous.Hash, SinceMs: env.Now,
+	}, taskCounts(soft, from), runningEpochs(g))
+	for i := range l.changed {
+		if v := &l.changed[i]; v.Epoch == from.Epoch {
+			v.TopologyVersion.Aborted = true
+		}
+	}
+	stored := groupMetadata(g)
+	validated := l.validated(stored.ValidatedTopologyEpoch, topics.Configured)
+	meta := bumped(stored, topics.Hash, validated, env.Settings)
+	d.Records = append(d.Records,
+		record.Record{Key: record.Key{Type: record.TypeTopology, Group: g.ID}, Value: &record.Topology{Topology: *next}},
+		record.Record{Key: record.Key{Type: record.TypeGroupMetadata, Group: g.ID}, Value: meta})
+	d.Cause = Cause{Kinds: CauseTopology, Epoch: meta.Epoch,
+		Detail: fmt.Sprintf("the update to topology epoch %d was taken back: epoch %d is epoch %d again", from.Epoch, next.Epoch, previous.Epoch)}
+	if g.NumMembers() > 0 {
+		d.Soft.Assignment = env.Now // the target is computed by the group's timer
+	} else {
+		d.Records = append(d.Records, record.Record{
+			Key:   record.Key{Type: record.TypeTargetMetadata, Group: g.ID},
+			Value: &record.TargetMetadata{AssignmentEpoch: meta.Epoch},
+		})
+	}
+	d.putJournal(g, g.ID, env.Now)
+	return d, nil
+}
