@@ -13,10 +13,13 @@ const MaxTasks = 100_000
 // Configure sets a valid topology against the topics that exist: it decides the partition counts of internal topics
 // and the number of tasks, and finds out what is missing (Kafka's InternalTopicManager.configureTopics). The result
 // does not depend on the order of anything in t. The error is an *InvalidTopology: no topics could make t run.
-func Configure(t *Topology, m Metadata) (*Configured, error) {
-	c := &Configured{Epoch: t.Epoch, Hash: MetadataHash(t, m)}
+func Configure(t *Topology, m Metadata) (*Configured, error) { return Resolve(t, m, nil).Configure(m) }
+
+// Configure is [Configure] for the topology and the metadata that were resolved.
+func (r *Resolution) Configure(m Metadata) (*Configured, error) {
+	c := &Configured{Epoch: r.Topology.Epoch, Hash: r.MetadataHash(m)}
 	var err error
-	c.Subtopologies, c.Create, err = configure(t, m)
+	c.Subtopologies, c.Create, err = configure(r, m)
 	switch e := err.(type) {
 	case nil:
 	case *Problem:
@@ -32,8 +35,9 @@ func Configure(t *Topology, m Metadata) (*Configured, error) {
 }
 
 // configure returns a *Problem or an *InvalidTopology as error.
-func configure(t *Topology, m Metadata) ([]ConfiguredSubtopology, []InternalTopic, error) {
-	c := newCounts(t, m)
+func configure(r *Resolution, m Metadata) ([]ConfiguredSubtopology, []InternalTopic, error) {
+	c := newCounts(r.Resolved, m)
+	c.resolution = r
 	for _, step := range [...]func() error{c.checkSources, c.decideRepartition, c.enforceCopartitioning, c.decideChangelogs} {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -62,6 +66,8 @@ type counts struct {
 	// subtopologies are in the order in which decisions are taken: ascending by id, as numbers where they are numbers.
 	subtopologies []*Subtopology
 	metadata      Metadata
+	// resolution says what the patterns match.
+	resolution *Resolution
 	// existing caches what metadata says; decided holds repartition topics, fixed the counts that t declares for them,
 	// changelogs those changelogs whose counts follow from the subtopology.
 	existing   map[string]int32
@@ -133,8 +139,7 @@ func (c *counts) count(topic string) (int32, bool) {
 }
 
 func (c *counts) checkSources() error {
-	var missing []string
-	var readers []subtopologyTopics
+	var missing, unmatched []subtopologyTopics
 	for _, s := range c.subtopologies {
 		var here []string
 		for _, topic := range s.SourceTopics {
@@ -143,14 +148,24 @@ func (c *counts) checkSources() error {
 			}
 		}
 		if len(here) > 0 {
-			missing = append(missing, here...)
-			readers = append(readers, subtopologyTopics{s.ID, here})
+			missing = append(missing, subtopologyTopics{s.ID, here})
+		}
+		if patterns := c.resolution.unmatched(s); len(patterns) > 0 {
+			unmatched = append(unmatched, subtopologyTopics{s.ID, patterns})
 		}
 	}
+	var details []string
 	if len(missing) > 0 {
-		return &Problem{MissingSourceTopics, "Source topics " + list(missing, ", ") + " are missing. " + which(readers, "reads") + "."}
+		details = append(details, "Source topics "+list(allTopics(missing), ", ")+" are missing. "+which(missing, "reads")+".")
 	}
-	return nil
+	if len(unmatched) > 0 {
+		details = append(details, "No topics match the source topic patterns "+list(allTopics(unmatched), ", ")+". "+
+			which(unmatched, "reads")+".")
+	}
+	if details != nil {
+		return &Problem{MissingSourceTopics, strings.Join(details, " ")}
+	}
+	return c.resolution.checkSize()
 }
 
 // maximum is the largest count of what a subtopology reads: its number of tasks.

@@ -49,6 +49,8 @@ func parseSubtopology(t testing.TB, id string, fields []string) Subtopology {
 		switch key {
 		case "source":
 			s.SourceTopics = names
+		case "regex":
+			s.SourceTopicRegex = names
 		case "sink":
 			s.RepartitionSinkTopics = names
 		case "repartition":
@@ -97,6 +99,9 @@ func parseCopartition(s *Subtopology, names []string) CopartitionGroup {
 			if source == name {
 				g.SourceTopics = append(g.SourceTopics, int16(i))
 			}
+		}
+		if i := slices.Index(s.SourceTopicRegex, name); i >= 0 {
+			g.SourceTopicRegex = append(g.SourceTopicRegex, int16(i))
 		}
 	}
 	return g

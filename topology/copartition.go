@@ -54,6 +54,9 @@ func (c *counts) copartitionGroups() []copartition {
 			for _, i := range g.SourceTopics {
 				topics = append(topics, s.SourceTopics[i])
 			}
+			for _, i := range g.SourceTopicRegex {
+				topics = append(topics, c.resolution.matches[s.SourceTopicRegex[i]]...)
+			}
 			for _, i := range g.RepartitionSourceTopics {
 				topics = append(topics, s.RepartitionSourceTopics[i].Name)
 			}

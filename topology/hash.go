@@ -15,10 +15,14 @@ const topicHashVersion = 0
 // MetadataHash is the hash of the existing topics that t needs, bit-exact with Kafka's Utils.computeGroupHash over
 // Utils.computeTopicHash (KIP-1101): a group whose hash differs from its topics' has to be configured anew. Topics
 // that do not exist are left out; the hash of no topic is 0.
-func MetadataHash(t *Topology, m Metadata) int64 {
+func MetadataHash(t *Topology, m Metadata) int64 { return Resolve(t, m, nil).MetadataHash(m) }
+
+// MetadataHash is [MetadataHash] for the topology and the metadata that were resolved: topics that patterns match count as
+// if they were named.
+func (r *Resolution) MetadataHash(m Metadata) int64 {
 	var h hasher
 	sum := make([]byte, 0, 512)
-	for _, name := range t.RequiredTopics() {
+	for _, name := range r.Resolved.RequiredTopics() {
 		if topic, ok := m.Topic(name); ok {
 			sum = binary.LittleEndian.AppendUint64(sum, h.topic(&topic))
 		}

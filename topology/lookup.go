@@ -16,12 +16,14 @@ func (t *Topology) Subtopology(id string) *Subtopology {
 	return nil
 }
 
-// Readers yields every subtopology that reads topic as a source or as a repartition source. Kafka Streams never builds
-// a topology in which that is more than one; the protocol allows it. It allocates nothing.
+// Readers yields every subtopology that reads topic as a source, by name or by a pattern, or as a repartition source. Kafka
+// Streams never builds a topology in which that is more than one; the protocol allows it. Whether the topic exists does not
+// matter. Where topics are named it allocates nothing.
 func (t *Topology) Readers(topic string) iter.Seq[*Subtopology] {
 	return func(yield func(*Subtopology) bool) {
 		for i := range t.Subtopologies {
-			if s := &t.Subtopologies[i]; s.Reads(topic) && !yield(s) {
+			s := &t.Subtopologies[i]
+			if (s.Reads(topic) || s.matches(topic) && t.mayMatch(topic)) && !yield(s) {
 				return
 			}
 		}
@@ -36,7 +38,8 @@ func (t *Topology) Reads(topic string) bool {
 	return false
 }
 
-// Reads reports whether topic is a source or a repartition source of s.
+// Reads reports whether topic is a source that s names or a repartition source of s. Patterns are the matter of
+// [Topology.Reads], since what they match depends on the whole topology.
 func (s *Subtopology) Reads(topic string) bool {
 	return slices.Contains(s.SourceTopics, topic) || indexByName(s.RepartitionSourceTopics, topic) >= 0
 }
@@ -44,8 +47,8 @@ func (s *Subtopology) Reads(topic string) bool {
 // Stateful reports whether s keeps state, that is, has at least one changelog topic.
 func (s *Subtopology) Stateful() bool { return len(s.StateChangelogTopics) > 0 }
 
-// RequiredTopics are the topics that must exist before t can run, sorted, each once: sources, repartition sources and
-// changelogs.
+// RequiredTopics are the topics named in t that must exist before t can run, sorted, each once: sources, repartition sources
+// and changelogs. What patterns match is in those of [Resolution.Resolved].
 func (t *Topology) RequiredTopics() []string {
 	n := 0
 	for i := range t.Subtopologies {

@@ -20,7 +20,7 @@ func sampleTopology() *Topology {
 
 func TestReaders(t *testing.T) {
 	top := sampleTopology()
-	for topic, want := range map[string][]string{"a": {"0"}, "b": {"0", "1"}, "r": {"1"}, "l": nil, "x": nil} {
+	for topic, want := range map[string][]string{"a": {"0"}, "b": {"0", "1"}, "r": {"1"}, "l": nil, "x": {"0"}, "x-": {"0"}, "ax": nil} {
 		var got []string
 		for s := range top.Readers(topic) {
 			got = append(got, s.ID)

@@ -25,7 +25,7 @@ var brokerTopics = []string{"__consumer_offsets", "__transaction_state", "__shar
 // Validate checks what a topology must fulfil whatever topics exist: what Kafka's front end and service check (topic
 // names, counts of changelogs), and the invariants of KIP-1071 that no client in use breaks. The error is an
 // *InvalidTopology. Not checked: that a changelog is no source or repartition topic (an optimised topology uses
-// them as such), and SourceTopicRegex, which nothing here resolves: whoever takes the request refuses it.
+// them as such).
 func Validate(t *Topology) error {
 	if err := ValidateNames(t); err != nil {
 		return err
@@ -46,6 +46,9 @@ func Validate(t *Topology) error {
 				sources[name] = s.ID
 			}
 		}
+	}
+	if err := t.validatePatterns(); err != nil {
+		return err
 	}
 	counts := make(map[string]int32) // repartition topic -> declared count
 	for i := range t.Subtopologies {
@@ -74,7 +77,7 @@ func Validate(t *Topology) error {
 // ValidateCounts checks what [Configure] refuses whatever topics exist: subtopologies that read nothing, and repartition
 // topics whose partition count no source gives. It wants a valid topology. The error is an *InvalidTopology.
 func ValidateCounts(t *Topology) error {
-	c := newCounts(t, anyTopics{})
+	c := newCounts(t.withPatternsAsTopics(), anyTopics{})
 	if err := c.decideRepartition(); err != nil {
 		return err
 	}
@@ -93,9 +96,9 @@ func (anyTopics) Topic(name string) (Topic, bool) { return Topic{Name: name, Par
 func (anyTopics) Names() []string                 { return nil }
 
 func (s *Subtopology) validateSources() error {
-	if len(s.SourceTopics)+len(s.RepartitionSourceTopics) == 0 {
+	if len(s.SourceTopics)+len(s.SourceTopicRegex)+len(s.RepartitionSourceTopics) == 0 {
 		return invalidf("Subtopology %s does not contain any source topics; "+
-			"it needs at least one of SourceTopics or RepartitionSourceTopics.", show(s.ID))
+			"it needs at least one of SourceTopics, SourceTopicRegex or RepartitionSourceTopics.", show(s.ID))
 	}
 	return nil
 }
