@@ -74,8 +74,9 @@ type counts struct {
 	decided    map[string]int32
 	fixed      map[string]int32
 	changelogs map[string]int32
-	// repartition holds every repartition source topic.
+	// repartition holds every repartition source topic. With unseen, count takes none of them for existing.
 	repartition map[string]struct{}
+	unseen      bool
 }
 
 func newCounts(t *Topology, m Metadata) *counts {
@@ -131,7 +132,8 @@ func (c *counts) exists(topic string) (int32, bool) {
 
 // count is the partition count of an existing topic, else the one decided so far.
 func (c *counts) count(topic string) (int32, bool) {
-	if n, ok := c.exists(topic); ok {
+	_, internal := c.repartition[topic]
+	if n, ok := c.exists(topic); ok && !(internal && c.unseen) {
 		return n, true
 	}
 	n, ok := c.decided[topic]

@@ -14,31 +14,58 @@ type copartition struct {
 }
 
 // enforceCopartitioning gives the topics of each copartition group one partition count, or says why it cannot (Kafka's
-// CopartitionedTopicsEnforcer). Groups that share a topic need the same count, directly or over others: they are decided
-// together. Kafka decides one after the other, in any order, and a later one may undo what an earlier one imposed; that
-// is done, in the order of subtopologies and topics, where the groups together contradict each other or topics that exist.
+// CopartitionedTopicsEnforcer). Groups that share a topic need the same count, directly or over others, and are decided
+// together.
 func (c *counts) enforceCopartitioning() error {
 	for _, together := range joined(c.copartitionGroups()) {
-		before := c.decidedOf(together.topics)
-		err := c.enforce(together)
+		var err error
 		if len(together.groups) == 1 {
-			if err != nil {
-				return err
+			err = c.enforce(together)
+		} else {
+			err = c.enforceTogether(together)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enforceTogether decides groups that share topics. Kafka takes one after the other, in the order of requests and hash maps,
+// and a later one may undo what an earlier one imposed. An app whose topics were made so runs with Kafka, and here. Where
+// the groups contradict each other, they are taken in order of their topics, and of repartition topics only what their
+// writers give counts, so that the same follows once they exist.
+func (c *counts) enforceTogether(together copartition) error {
+	before := c.decidedOf(together.topics)
+	contradiction := c.enforceAll([]copartition{together})
+	if contradiction == nil && c.fit(together.topics) {
+		return nil
+	}
+	decided := c.decidedOf(together.topics)
+	backwards := slices.Clone(together.groups)
+	slices.Reverse(backwards)
+	if c.allExist(together.topics) {
+		for _, way := range [...][]copartition{together.groups, backwards} {
+			c.restore(before)
+			if c.enforceAll(way) == nil && c.fit(together.topics) {
+				return nil
 			}
-			continue
 		}
-		if err == nil && c.fit(together.topics) {
-			continue
-		}
-		decided := c.decidedOf(together.topics)
-		c.restore(before)
-		for _, g := range together.groups {
-			if err := c.enforce(g); err != nil {
-				return err
-			}
-		}
-		if err == nil && !c.fit(together.topics) {
-			c.restore(decided)
+	}
+	if contradiction == nil {
+		c.restore(decided)
+		return nil
+	}
+	c.restore(before)
+	c.unseen = true
+	defer func() { c.unseen = false }()
+	return c.enforceAll(together.groups)
+}
+
+func (c *counts) enforceAll(groups []copartition) error {
+	for _, g := range groups {
+		if err := c.enforce(g); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -138,6 +165,13 @@ func (c *counts) fit(topics []string) bool {
 		}
 	}
 	return true
+}
+
+func (c *counts) allExist(topics []string) bool {
+	return !slices.ContainsFunc(topics, func(topic string) bool {
+		_, ok := c.exists(topic)
+		return !ok
+	})
 }
 
 // enforce handles topics that need one count. All their counts are known by now. After an error nothing is decided.

@@ -1,0 +1,4 @@
+package topology
+
+// Shuffled is for tests outside the package.
+var Shuffled = shuffled
