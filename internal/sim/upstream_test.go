@@ -29,6 +29,15 @@ type upstream struct {
 	slow   bool
 	topics map[string]topology.Topic
 	groups map[string]*upstreamGroup
+	// refuse, when set, is the error for each topic that is to be created; creations are the requests for it.
+	refuse    error
+	creations []creation
+}
+
+// creation is a request to create topics, when it was sent.
+type creation struct {
+	at   time.Time
+	from *link
 }
 
 type upstreamGroup struct {
@@ -176,10 +185,17 @@ func (s source) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
 // CreateTopics implements topicctl.Source.
 func (s source) CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error) {
 	results := map[string]error{}
+	s.up.mu.Lock()
+	s.up.creations = append(s.up.creations, creation{at: time.Now(), from: s.link})
+	s.up.mu.Unlock()
 	err := s.ask(ctx, func() {
+		s.up.mu.Lock()
+		refused := s.up.refuse
+		s.up.mu.Unlock()
 		for _, t := range topics {
-			s.up.addTopic(t.Name, t.Partitions)
-			results[t.Name] = nil
+			if results[t.Name] = refused; refused == nil {
+				s.up.addTopic(t.Name, t.Partitions)
+			}
 		}
 	})
 	if err != nil {
