@@ -53,6 +53,12 @@ func (r *running) client(opts ...kgo.Opt) *kgo.Client {
 // beat sends a streams heartbeat: a join at epoch 0.
 func (r *running) beat(group string, epoch int32) *kmsg.StreamsGroupHeartbeatResponse {
 	r.t.Helper()
+	return r.beatWith(group, epoch, func(*kmsg.StreamsGroupHeartbeatRequest) {})
+}
+
+// beatWith sends what change makes of a streams heartbeat.
+func (r *running) beatWith(group string, epoch int32, change func(*kmsg.StreamsGroupHeartbeatRequest)) *kmsg.StreamsGroupHeartbeatResponse {
+	r.t.Helper()
 	req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = group, "m", epoch, -1
 	if epoch == 0 {
@@ -63,12 +69,13 @@ func (r *running) beat(group string, epoch int32) *kmsg.StreamsGroupHeartbeatRes
 		}
 		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = []kmsg.TaskIDs{}, []kmsg.TaskIDs{}, []kmsg.TaskIDs{}
 	}
+	change(req)
 	resp, err := req.RequestWith(r.ctx, r.cl.SeedBrokers()[0]) // every node serves every group
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	if resp.ErrorCode == kerr.NotCoordinator.Code { // told once to a member that comes to another node
-		return r.beat(group, epoch)
+		return r.beatWith(group, epoch, change)
 	}
 	return resp
 }

@@ -114,3 +114,34 @@ func TestATopologyThatIsNotCommittedCreatesNothing(t *testing.T) {
 		t.Errorf("created %v", r.created)
 	}
 }
+
+// What exists is compared once whenever the topics change, not with each heartbeat.
+func TestTopicsAreComparedWhenTheyChange(t *testing.T) {
+	r := newRig(t)
+	r.topics = topics{"in": 4, "g-changelog": 4}
+	request := join("g", "a")
+	request.Topology = &topology.Topology{Subtopologies: []topology.Subtopology{{
+		ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "g-changelog", ReplicationFactor: 3}},
+	}}}
+	c, a := r.send(request)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.settle()
+	for range 20 {
+		if !a.done || c.Heartbeat.Err != nil {
+			t.Fatal(a.done, c.Heartbeat.Err)
+		}
+		r.changes++ // of topics of others
+		c, a = r.send(beat("g", "a", c.Heartbeat.MemberEpoch))
+		r.settle()
+	}
+	if r.compared != 1 {
+		t.Errorf("compared %d times", r.compared)
+	}
+	r.topics = topics{"in": 5, "g-changelog": 5}
+	r.changes++
+	r.send(beat("g", "a", c.Heartbeat.MemberEpoch))
+	r.settle()
+	if r.compared != 2 {
+		t.Errorf("compared %d times after the topics changed", r.compared)
+	}
+}

@@ -144,6 +144,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	if sm != nil {
 		before = sm.NextDeadline()
 	}
+	m.compareTopics(id, soft, change)
 	soft.Apply(change)
 	if change.Member != "" {
 		if sm == nil {
@@ -158,6 +159,17 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	}
 }
 
+// compareTopics has the internal topics that exist compared with what the topology asks for when it was set against the
+// topics anew.
+func (m *Machine) compareTopics(id string, soft *streams.Soft, change *streams.SoftChange) {
+	if change.Topics == nil || soft.Topics != nil && soft.Topics.Configured == change.Topics.Configured {
+		return
+	}
+	if topics := streams.ExistingInternalTopics(change.Topics.Configured); len(topics) > 0 {
+		m.host.CompareTopics(id, topics)
+	}
+}
+
 // armMember looks at a member's deadlines when the next of them is over.
 func (m *Machine) armMember(group, member string, sm *streams.SoftMember) {
 	m.timers.arm(timerKey{kind: timerMember, group: strings.Clone(group), member: strings.Clone(member)}, sm.NextDeadline())
@@ -168,8 +180,6 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 		switch e := e.(type) {
 		case streams.CreateTopics:
 			m.host.CreateTopics(id, e.Topics)
-		case streams.CompareTopics:
-			m.host.CompareTopics(id, e.Topics)
 		case streams.GroupEmptied:
 			m.emptied(id)
 		case streams.ComputeTarget:

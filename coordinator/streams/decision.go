@@ -78,10 +78,6 @@ type Effect interface{ effect() }
 // 0 or less is the upstream's default.
 type CreateTopics struct{ Topics []topology.InternalTopic }
 
-// CompareTopics asks for the settings of internal topics that exist to be compared with what the topology asks for. It
-// comes whenever the topics of the group were set against the topology anew.
-type CompareTopics struct{ Topics []topology.InternalTopic }
-
 // GroupEmptied says that the last member is gone: the group's membership upstream can be released.
 type GroupEmptied struct{}
 
@@ -89,7 +85,6 @@ type GroupEmptied struct{}
 type AssignorFailed struct{ Err error }
 
 func (CreateTopics) effect()   {}
-func (CompareTopics) effect()  {}
 func (GroupEmptied) effect()   {}
 func (AssignorFailed) effect() {}
 

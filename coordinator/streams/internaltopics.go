@@ -7,6 +7,32 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
+// ExistingInternalTopics are the internal topics of a configured topology that exist and for which it asks for configs or a
+// replication factor. A source topic that doubles as a changelog is none: it is the user's.
+func ExistingInternalTopics(c *topology.Configured) (topics []topology.InternalTopic) {
+	skip := map[string]struct{}{}
+	for i := range c.Create {
+		skip[c.Create[i].Name] = struct{}{}
+	}
+	for i := range c.Subtopologies {
+		for _, name := range c.Subtopologies[i].SourceTopics {
+			skip[name] = struct{}{}
+		}
+	}
+	for i := range c.Subtopologies {
+		for _, list := range [...][]topology.InternalTopic{c.Subtopologies[i].RepartitionSources, c.Subtopologies[i].Changelogs} {
+			for _, t := range list {
+				if _, no := skip[t.Name]; no || len(t.Configs) == 0 && t.ReplicationFactor <= 0 {
+					continue
+				}
+				skip[t.Name] = struct{}{}
+				topics = append(topics, t)
+			}
+		}
+	}
+	return topics
+}
+
 // maxListedErrors is how many topics with creation errors a status detail names, as in Kafka.
 const maxListedErrors = 3
 

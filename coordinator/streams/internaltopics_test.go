@@ -35,3 +35,26 @@ func TestCreationErrors(t *testing.T) {
 		t.Error("another reason has the same number")
 	}
 }
+
+func TestExistingInternalTopics(t *testing.T) {
+	named := func(names ...string) (topics []topology.InternalTopic) {
+		for _, name := range names {
+			topics = append(topics, topology.InternalTopic{Name: name, Configs: []topology.Config{{Key: "k", Value: "v"}}})
+		}
+		return topics
+	}
+	c := &topology.Configured{
+		Create: named("missing"),
+		Subtopologies: []topology.ConfiguredSubtopology{
+			{SourceTopics: []string{"in"}, Changelogs: append(named("in", "cl", "missing"), topology.InternalTopic{Name: "free"})},
+			{RepartitionSources: append(named("rep", "cl"), topology.InternalTopic{Name: "factor", ReplicationFactor: 3})},
+		},
+	}
+	var got []string
+	for _, topic := range ExistingInternalTopics(c) {
+		got = append(got, topic.Name)
+	}
+	if want := "cl rep factor"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
