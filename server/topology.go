@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -37,96 +36,153 @@ func (n *Node) LocalTopology(id string) (web.GroupTopology, bool) {
 		return web.GroupTopology{}, false
 	}
 	view := web.GroupTopology{
-		GroupSummary: n.summary(int(number), g), Subtopologies: []web.GroupSubtopology{}, Missing: []web.MissingTopic{},
-		Versions: topologyVersions(g),
+		GroupSummary: n.summary(int(number), g), Subtopologies: []web.GroupSubtopology{}, Missing: []web.MissingTopic{}, Versions: []web.TopologyVersion{},
 	}
-	view.RollOut = rollOut(view.Versions)
 	if g.Topology == nil {
 		return view, true
 	}
+	history := streams.TopologyHistory(g)
+	var metadata topology.Metadata
 	var configured *topology.Configured
 	if image := n.watcher.Image(); image.Version != 0 {
+		metadata = image
 		configured, _ = topology.Configure(g.Topology, image) // the problem says why it cannot be
 		view.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
 		view.Missing = missingTopics(g.Topology, configured, image, n.creator.Error)
 	}
 	view.Subtopologies = subtopologyViews(g.Topology, configured)
+	view.Versions = topologyVersions(g, history)
+	view.RollOut = rollOut(g, history, configured)
+	if before := previousTopology(history); before != nil {
+		view.Change = changeView(before.Content, g.Topology, metadata)
+	}
+	if target := streams.AbortTarget(g); target != nil {
+		view.Back = changeView(g.Topology, target, metadata)
+	}
 	return view, true
 }
 
-// topologyVersions are the members by the topology that they joined with.
-func topologyVersions(g *fsm.Group) []web.TopologyVersion {
-	versions := []web.TopologyVersion{}
-	if g.Topology != nil {
-		versions = append(versions, web.TopologyVersion{Epoch: g.Topology.Epoch, Current: true, Members: []web.VersionMember{}})
-	}
-	at := map[int32]int{}
-	for i := range versions {
-		at[versions[i].Epoch] = i
-	}
-	for m := range g.Members() {
-		epoch := int32(-1)
-		v := web.VersionMember{Member: m.ID, Tasks: numTasks(m)}
-		if meta := m.Meta; meta != nil {
-			epoch, v.ClientID, v.Host, v.ProcessID = meta.TopologyEpoch, meta.ClientID, meta.ClientHost, meta.ProcessID
-			if meta.InstanceID != nil {
-				v.InstanceID = *meta.InstanceID
-			}
+// previousTopology is the newest topology of which the group's is a change; nil where none is known.
+func previousTopology(history []streams.TopologyState) *streams.TopologyState {
+	for i := range history[1:] {
+		if s := &history[1+i]; s.Content != nil && s.Hash != history[0].Hash {
+			return s
 		}
-		i, ok := at[epoch]
-		if !ok {
-			i = len(versions)
-			at[epoch] = i
-			versions = append(versions, web.TopologyVersion{Epoch: epoch, Members: []web.VersionMember{}})
-		}
-		versions[i].Members = append(versions[i].Members, v)
 	}
-	slices.SortFunc(versions, func(a, b web.TopologyVersion) int {
-		if a.Current != b.Current {
-			return cmp.Compare(truth(b.Current), truth(a.Current))
+	return nil
+}
+
+// topologyVersions are the topologies of a group with the members that run them.
+func topologyVersions(g *fsm.Group, history []streams.TopologyState) []web.TopologyVersion {
+	versions := make([]web.TopologyVersion, len(history))
+	for i := range history {
+		s := &history[i]
+		versions[i] = web.TopologyVersion{
+			Epoch: s.Epoch, Current: s.Current, Declared: s.Declared, Restores: s.Restores, Aborted: s.Aborted, SinceMs: s.SinceMs,
+			Members: make([]web.VersionMember, len(s.Members)),
 		}
-		return cmp.Compare(b.Epoch, a.Epoch)
-	})
+		for k, id := range s.Members {
+			versions[i].Members[k] = versionMember(g.Member(id))
+		}
+	}
 	return versions
 }
 
-func truth(b bool) int {
-	if b {
-		return 1
+func versionMember(m *fsm.Member) web.VersionMember {
+	v := web.VersionMember{Member: m.ID}
+	if meta := m.Meta; meta != nil {
+		v.ClientID, v.Host, v.ProcessID = meta.ClientID, meta.ClientHost, meta.ProcessID
+		if meta.InstanceID != nil {
+			v.InstanceID = *meta.InstanceID
+		}
 	}
-	return 0
+	if c := m.Current; c != nil {
+		for _, a := range [...]*topology.Assignment{&c.Assigned, &c.Revoking} {
+			v.Tasks += numTasks(a.Active, nil) + numTasks(a.Standby, nil) + numTasks(a.Warmup, nil)
+		}
+	}
+	return v
 }
 
-// numTasks counts what a member has: what it was told to own and what it has not given up yet.
-func numTasks(m *fsm.Member) int {
-	if m.Current == nil {
-		return 0
-	}
+// numTasks counts tasks, those of the subtopologies that are counted.
+func numTasks(tasks topology.Tasks, counted func(subtopology string) bool) int {
 	n := 0
-	for _, a := range [...]*topology.Assignment{&m.Current.Assigned, &m.Current.Revoking} {
-		for _, tasks := range [...]topology.Tasks{a.Active, a.Standby, a.Warmup} {
-			for i := range tasks {
-				n += len(tasks[i].Partitions)
-			}
+	for i := range tasks {
+		if counted == nil || counted(tasks[i].Subtopology) {
+			n += len(tasks[i].Partitions)
 		}
 	}
 	return n
 }
 
-func rollOut(versions []web.TopologyVersion) web.RollOut {
-	var r web.RollOut
-	for _, v := range versions {
-		if v.Current {
-			r.Current += len(v.Members)
-			continue
+// rollOut counts who runs which topology, and where the tasks of the group's are.
+func rollOut(g *fsm.Group, history []streams.TopologyState, c *topology.Configured) web.RollOut {
+	r := web.RollOut{Tasks: -1}
+	if c != nil && c.Subtopologies != nil {
+		r.Tasks = 0
+		for i := range c.Subtopologies {
+			r.Tasks += c.Subtopologies[i].NumTasks
 		}
-		r.Stale += len(v.Members)
-		for _, m := range v.Members {
-			r.StaleTasks += m.Tasks
+	}
+	for i := range history {
+		s := &history[i]
+		kept := map[string]bool{} // subtopologies that are the group's as these members run them
+		if s.Content != nil {
+			for _, id := range topology.Diff(s.Content, g.Topology, nil).Kept {
+				kept[id] = true
+			}
+		}
+		has, hasNot := func(id string) bool { return kept[id] }, func(id string) bool { return !kept[id] }
+		for _, id := range s.Members {
+			m := g.Member(id)
+			if s.Current {
+				r.Current++
+			} else {
+				r.Stale++
+			}
+			if m.Current == nil {
+				continue
+			}
+			tasks := int32(numTasks(m.Current.Assigned.Active, has))
+			if s.Current {
+				r.CurrentTasks += tasks
+			} else {
+				r.StaleTasks += tasks
+			}
+			r.Leaving += int32(numTasks(m.Current.Assigned.Active, hasNot) + numTasks(m.Current.Revoking.Active, hasNot))
 		}
 	}
 	r.Done = r.Stale == 0
+	if r.Tasks >= 0 {
+		r.Waiting = max(0, r.Tasks-r.CurrentTasks-r.StaleTasks)
+	}
 	return r
+}
+
+// changeView compares two topologies; of the topics that are left over it names those that exist.
+func changeView(from, to *topology.Topology, m topology.Metadata) *web.TopologyChange {
+	c := topology.Diff(from, to, m)
+	view := &web.TopologyChange{
+		From: from.Epoch, To: to.Epoch, Kept: c.Kept, Changed: c.Changed, New: c.New, Lost: c.Lost,
+		Orphaned: []web.InternalTopic{}, Counts: []web.PartitionChange{},
+	}
+	exists := func(name string) int32 {
+		if m != nil {
+			if topic, ok := m.Topic(name); ok {
+				return topic.Partitions
+			}
+		}
+		return -1
+	}
+	for _, name := range c.Orphaned {
+		if n := exists(name); n >= 0 || m == nil {
+			view.Orphaned = append(view.Orphaned, web.InternalTopic{Topic: name, Partitions: n})
+		}
+	}
+	for _, change := range c.Counts {
+		view.Counts = append(view.Counts, web.PartitionChange{Topic: change.Topic, Before: change.Old, Needed: change.New, Exists: exists(change.Topic)})
+	}
+	return view
 }
 
 // missingTopics are the topics that t needs and the upstream does not have.

@@ -74,6 +74,7 @@ type RefusalKind int
 // The kinds, as statuses of HTTP.
 const (
 	NotAllowed RefusalKind = http.StatusBadRequest         // a value that is not allowed
+	NotFound   RefusalKind = http.StatusNotFound           // no such group
 	Conflict   RefusalKind = http.StatusConflict           // not in the state that the cluster is in
 	NoLeader   RefusalKind = http.StatusServiceUnavailable // the shard has no leader
 	Elsewhere  RefusalKind = http.StatusMisdirectedRequest // this node does not lead the shard

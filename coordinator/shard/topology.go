@@ -9,15 +9,20 @@ import (
 )
 
 // AbortTopologyRequest asks to take the last topology update of a group back (streams.AbortTopology).
-type AbortTopologyRequest struct{ GroupID string }
+type AbortTopologyRequest struct {
+	GroupID string
+	// Epoch is the group's topology epoch, so that a request that is repeated takes nothing else back.
+	Epoch int32
+}
 
 // AbortTopologyResponse answers an AbortTopologyRequest.
 type AbortTopologyResponse struct {
 	// Err is nil when the topology of before is the group's again: GROUP_ID_NOT_FOUND, or INVALID_REQUEST where there is
 	// nothing to go back to.
 	Err *coordinator.Error
-	// Epoch is the topology epoch that the group has now, From the one that was given up.
-	Epoch, From int32
+	// Epoch is the topology epoch that the group has now, From the one that was given up, and Restored the one that the
+	// topology had before.
+	Epoch, From, Restored int32
 }
 
 // abortTopology goes back to the topology of before, once.
@@ -36,9 +41,13 @@ func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
 		group: id, call: c,
 		internal: func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
 			env := m.env(id)
-			d, err := streams.AbortTopology(g, soft, &env, id)
-			if err != nil {
-				c.Response, c.Err = &AbortTopologyResponse{Err: err}, nil
+			d, restored, err := streams.AbortTopology(g, soft, &env, id, r.Epoch)
+			done = AbortTopologyResponse{Err: err}
+			if err == nil {
+				done = AbortTopologyResponse{Epoch: r.Epoch + 1, From: r.Epoch, Restored: restored}
+			}
+			if len(d.Records) == 0 {
+				c.Response, c.Err = &done, nil
 				if m.open.touches(id) { // what it saw is not committed
 					m.open.park(c, nil, id)
 				} else {
@@ -46,7 +55,6 @@ func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
 				}
 				return streams.Decision{}, false
 			}
-			done = AbortTopologyResponse{Epoch: g.Topology.Epoch + 1, From: g.Topology.Epoch}
 			return d, true
 		},
 		after: func(m *Machine) { m.reply(c, &done) },

@@ -11,31 +11,39 @@ import (
 )
 
 // AbortTopology takes the last topology update of a group back: the topology of before is the group's again, under a new
-// epoch. Its members are not stale any more, and those of the topology that was given up are. soft may be nil. The outcome
-// is told by the records; the reply has no meaning. A refusal changes nothing.
-func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string) (Decision, *coordinator.Error) {
-	var d Decision
+// epoch, and restored is the epoch that it had. Its members are not stale any more, and those of the topology that was given
+// up are. epoch is the topology epoch that is given up: where the group has another one the request is refused, and where that
+// one was given up just before, since a request is repeated, nothing is left to do. soft may be nil. The outcome is told by the
+// records; the reply has no meaning. A refusal changes nothing.
+func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int32) (d Decision, restored int32, err *coordinator.Error) {
 	if g == nil {
-		return d, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", groupID)
+		return d, 0, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", groupID)
 	}
 	l := lineageOf(g)
 	if l.current == nil {
-		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology.", groupID)
+		return d, 0, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology.", groupID)
+	}
+	if l.current.Epoch != epoch {
+		if history := TopologyHistory(g); history[0].Epoch == epoch+1 && history[0].Restores >= 0 && history[1].Aborted {
+			return d, history[0].Restores, nil
+		}
+		return d, 0, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has the topology epoch %d now, not %d: look at it again.",
+			groupID, l.current.Epoch, epoch)
 	}
 	previous := l.previous()
 	switch {
 	case previous == nil:
-		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology before that of epoch %d to go back to. "+
+		return d, 0, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no topology before that of epoch %d to go back to. "+
 			"An app with another topology can take its place by an update, or when all its members have left.", groupID, l.current.Epoch)
 	case l.current.Epoch == math.MaxInt32:
-		return d, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has the topology epoch %d, after which there is none.",
+		return d, 0, coordinator.Errorf(coordinator.InvalidRequest, "Group %s has the topology epoch %d, after which there is none.",
 			groupID, l.current.Epoch)
 	}
 	from, was := l.current, l.now()
 	next := &topology.Topology{Epoch: from.Epoch + 1, Subtopologies: previous.Content.Subtopologies}
 	topics, err := configured(nil, next, env)
 	if err != nil {
-		return d, err
+		return d, 0, err
 	}
 	d.Records = l.replace(next, record.TopologyVersion{
 		Root: previous.Root, Declared: previous.Declared, LastDeclared: was.LastDeclared, Hash: previous.Hash, SinceMs: env.Now,
@@ -62,5 +70,5 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string) (Decision
 		})
 	}
 	d.putJournal(g, g.ID, env.Now)
-	return d, nil
+	return d, previous.Epoch, nil
 }

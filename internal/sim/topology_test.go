@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,6 +52,9 @@ func topologyText(g web.GroupTopology) string {
 	}
 	for _, v := range g.Versions {
 		fmt.Fprintf(&b, "; %d", v.Epoch)
+		if v.Aborted {
+			b.WriteString(" taken back")
+		}
 		for _, m := range v.Members {
 			fmt.Fprintf(&b, " %s=%d", m.Member, m.Tasks)
 		}
@@ -91,6 +95,24 @@ func TestEveryNodeShowsTheTopology(t *testing.T) {
 			const want = "Stable 0; 0: 2 tasks of [life-in] [] [life-r] []; 1: 2 tasks of [] [{life-r 2}] [] [{life-store 2}]; 0 a=4"
 			if got := shownTopology(t, c, i); got != want {
 				t.Errorf("node %d:\n%s\nwant\n%s", i, got, want)
+			}
+		}
+		for i := range nodes {
+			for _, refused := range []struct {
+				web.AbortRequest
+				kind web.RefusalKind
+				says string
+			}{
+				{web.AbortRequest{Group: lifeGroup}, web.Conflict, "no topology before that of epoch 0 to go back to"},
+				{web.AbortRequest{Group: lifeGroup, Epoch: 1}, web.Conflict, "has the topology epoch 0 now, not 1"},
+				{web.AbortRequest{Group: "nobody"}, web.NotFound, "nobody not found"},
+				{web.AbortRequest{}, web.NotAllowed, "id is empty"},
+			} {
+				_, err := c.node(i).AbortTopology(context.Background(), refused.AbortRequest)
+				var r *web.Refusal
+				if !errors.As(err, &r) || r.Kind != refused.kind || !strings.Contains(r.Text, refused.says) {
+					t.Errorf("node %d, %+v: %v", i, refused.AbortRequest, err)
+				}
 			}
 		}
 		for _, failure := range observer.broken() {
