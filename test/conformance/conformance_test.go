@@ -47,11 +47,7 @@ func start(t *testing.T) (c *devcluster.Cluster, admins []string) {
 	for name, value := range settings {
 		set = append(set, name+"="+value)
 	}
-	port, err := rig.FreePorts(6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := rig.FreePorts(3)
+	admin, port, err := rig.DevPorts()
 	if err != nil {
 		t.Fatal(err)
 	}

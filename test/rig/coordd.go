@@ -247,11 +247,7 @@ type Dev struct {
 
 // StartDev starts `coordd dev` and waits for the line that says it is ready.
 func StartDev(bin, dir string, settings map[string]string) (*Dev, error) {
-	port, err := FreePorts(3 + 3)
-	if err != nil {
-		return nil, err
-	}
-	admin, err := FreePorts(3)
+	admin, port, err := DevPorts()
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,14 @@ func FreePorts(n int) (int, error) {
 	return 0, fmt.Errorf("no %d consecutive free ports between %d and %d", n, firstPort, lastPort)
 }
 
+// DevPorts returns the admin port and the client port of the first of three nodes in one process, over an upstream of at most
+// three brokers. The admin ports lie below all others: from the client ports on, many stand for upstream brokers.
+func DevPorts() (admin, client int, err error) {
+	const nodes, brokers = 3, 3
+	admin, err = FreePorts(2*nodes + nodes*brokers)
+	return admin, admin + nodes, err
+}
+
 func allFree(base, n int) bool {
 	for i := range n {
 		if ports.taken[base+i] {

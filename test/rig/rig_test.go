@@ -108,3 +108,10 @@ func TestAppStateAddsUpEvents(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDevPortsAreAllowed(t *testing.T) {
+	admin, client, err := DevPorts()
+	if err != nil || admin+3 > client {
+		t.Errorf("admin ports from %d, client ports from %d: %v", admin, client, err)
+	}
+}
