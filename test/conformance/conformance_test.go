@@ -150,6 +150,21 @@ func compare(t *testing.T, s *Scenario, got *Answers, differences []Difference) 
 	}
 }
 
+// TestTimedPartsNameSteps keeps the timed parts in step with the scenarios.
+func TestTimedPartsNameSteps(t *testing.T) {
+	scenarios, err := LoadScenarios("scenarios", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, part := range timedParts {
+		if !slices.ContainsFunc(scenarios, func(s *Scenario) bool {
+			return s.Name == name && 0 < part.from && part.from < part.to && part.to <= s.NumSteps()
+		}) {
+			t.Errorf("there are no steps %d to %d of a scenario %q", part.from, part.to, name)
+		}
+	}
+}
+
 // TestDifferencesNameScenarios keeps the list of differences in step with the scenarios.
 func TestDifferencesNameScenarios(t *testing.T) {
 	scenarios, err := LoadScenarios("scenarios", "")

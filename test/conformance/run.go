@@ -83,15 +83,53 @@ func Ping(o Options) error {
 	return nil
 }
 
-// Run plays a scenario. It always gives an answer for each step.
+// Run plays a scenario. It always gives an answer for each step. Where a timer of the group overtook the script, because the
+// machine was busy, the answers say nothing: the scenario is played again under other names, a few times.
 func Run(s *Scenario, o Options) *Answers {
+	for try := 2; ; try++ {
+		g, inTime := runOnce(s, o)
+		if inTime || try > maxTries {
+			return g
+		}
+		again, err := NewScenario(s.Name, fmt.Sprintf("%s-try%d", s.id, try), s.raw)
+		if err != nil {
+			return g
+		}
+		s = again
+	}
+}
+
+// maxTries is how often a scenario is played until its timed part is played in time.
+const maxTries = 5
+
+// timedPart is the part of a scenario, from the beginning of a step to the end of another, that ends before a timer of the
+// group does.
+type timedPart struct {
+	from, to int
+	within   time.Duration
+}
+
+var timedParts = map[string]timedPart{
+	"states-assigning": {from: 3, to: 6, within: 3 * time.Second}, // the initial delay
+	"session-timeout":  {from: 3, to: 5, within: 2 * time.Second}, // nobody is silent for that long yet
+}
+
+func runOnce(s *Scenario, o Options) (g *Answers, inTime bool) {
 	p := NewPlayer(s, o)
 	defer p.Close()
-	g := &Answers{Scenario: s.Name}
-	for nr := range s.NumSteps() {
-		g.Steps = append(g.Steps, p.Step(nr+1))
+	g = &Answers{Scenario: s.Name}
+	part, timed := timedParts[s.Name]
+	var began, ended time.Time
+	for nr := 1; nr <= s.NumSteps(); nr++ {
+		if nr == part.from {
+			began = time.Now()
+		}
+		g.Steps = append(g.Steps, p.Step(nr))
+		if nr == part.to {
+			ended = time.Now()
+		}
 	}
-	return g
+	return g, !timed || ended.Sub(began) < part.within
 }
 
 // Player plays a scenario one step at a time, for those who look at an answer before they go on.

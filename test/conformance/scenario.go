@@ -24,6 +24,7 @@ type Scenario struct {
 	RawSteps   []obj          `yaml:"steps"`
 
 	id     string
+	raw    []byte
 	groups []string
 	steps  []step
 }
@@ -77,7 +78,7 @@ func loadScenario(file, suffix string) (*Scenario, error) {
 
 // NewScenario reads a scenario from YAML. The id is what $s stands for: its group, and what its topics begin with.
 func NewScenario(name, id string, raw []byte) (*Scenario, error) {
-	s := &Scenario{Name: name, id: id}
+	s := &Scenario{Name: name, id: id, raw: raw}
 	dec := yaml.NewDecoder(strings.NewReader(strings.ReplaceAll(string(raw), "$s", s.id)))
 	dec.KnownFields(true)
 	if err := dec.Decode(s); err != nil {
