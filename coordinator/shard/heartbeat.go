@@ -134,6 +134,9 @@ func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
 	if g.commits[r.MemberID] == 0 && (g.deleting == 0 || r.MemberEpoch != streams.JoinEpoch) {
 		return false
 	}
+	if g.commits[r.MemberID] > 0 {
+		g.await(r.MemberID)
+	}
 	g.blocked = append(g.blocked, c)
 	return true
 }

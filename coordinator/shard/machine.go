@@ -337,9 +337,20 @@ type group struct {
 	// deletion.
 	commits map[string]int
 	blocked []*Call
+	// awaited are the members with commits that something of theirs waits for: further commits wait behind that, for who always
+	// has one under way would otherwise keep its tasks, and never expire.
+	awaited map[string]bool
 	// deleting counts the deletions under way: with the offsets of the empty group gone nobody may join it before it is
 	// gone too, or else the deletion were refused and the offsets lost.
 	deleting int
+}
+
+// await has further commits of a member wait until those under way are done.
+func (g *group) await(member string) {
+	if g.awaited == nil {
+		g.awaited = map[string]bool{}
+	}
+	g.awaited[strings.Clone(member)] = true
 }
 
 func (m *Machine) softOf(id string) *streams.Soft {

@@ -33,6 +33,10 @@ func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
 		m.reply(c, &offsets.CommitResponse{Topics: refused})
 		return
 	}
+	if e := m.groups[r.GroupID]; e != nil && e.awaited[r.MemberID] {
+		e.blocked = append(e.blocked, c)
+		return
+	}
 	if !m.storeReady(g, c) {
 		return
 	}
@@ -188,6 +192,10 @@ func (m *Machine) commitDone(op *storeOp, r *offsets.CommitResponse) {
 		return
 	}
 	delete(e.commits, op.member)
+	if e.awaited[op.member] {
+		delete(e.awaited, op.member)
+		m.fireMember(timerKey{kind: timerMember, group: op.group, member: op.member}, e)
+	}
 	m.unblock(e)
 }
 

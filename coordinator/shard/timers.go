@@ -173,7 +173,9 @@ func (m *Machine) fireMember(key timerKey, g *group) {
 		m.timers.arm(key, at)
 	case m.now < m.graceUntil:
 		m.timers.arm(key, m.graceUntil)
-	case g.commits[key.member] > 0 || m.withoutTopicsYet():
+	case g.commits[key.member] > 0: // commitDone looks again
+		g.await(key.member)
+	case m.withoutTopicsYet():
 		m.timers.arm(key, m.now+m.options.RetryMs)
 	default:
 		m.submitInternal(task{group: key.group, internal: decideExpiry(key), failed: again(key)})
@@ -240,8 +242,8 @@ func decideExpiry(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (strea
 			m.timers.arm(key, at)
 			return streams.Decision{}, false
 		}
-		if m.groups[g.ID].commits[key.member] > 0 { // begun while the expiry waited for its turn
-			m.timers.arm(key, m.now+m.options.RetryMs)
+		if e := m.groups[g.ID]; e.commits[key.member] > 0 { // begun while the expiry waited for its turn
+			e.await(key.member)
 			return streams.Decision{}, false
 		}
 		env := m.env(g.ID)

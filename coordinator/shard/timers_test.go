@@ -2,6 +2,8 @@ package shard
 
 import (
 	"testing"
+
+	"github.com/coordd/coordd/topology"
 )
 
 func TestSessionExpiryRemovesTheMember(t *testing.T) {
@@ -46,6 +48,75 @@ func TestNobodyExpiresWhileItsCommitIsUnderWay(t *testing.T) {
 	r.commitAll()
 	if r.committed.Group("g").Member("a") != nil {
 		t.Fatal("the silent member must go after its commit")
+	}
+}
+
+// committing is a rig whose member a has a commit under way.
+func committing(t *testing.T) (r *rig, epoch int32) {
+	r = newRig(t)
+	epoch = r.joined("g", "a").MemberEpoch
+	r.send(commit("g", "a", epoch))
+	r.commitAll()
+	r.Claimed(r.now, "g", nil)
+	if len(r.ops) != 1 {
+		t.Fatalf("%d commits at the store", len(r.ops))
+	}
+	return r, epoch
+}
+
+func TestWhoAlwaysHasACommitUnderWayExpires(t *testing.T) {
+	r, epoch := committing(t)
+	r.now += 45_001
+	r.freshProof()
+	r.timers.wakeAt = r.now // the timer fired in time
+	r.Tick(r.now)           // the expiry waits for the commit
+	r.Flush()
+	_, late := r.send(commit("g", "a", epoch))
+	if len(r.ops) != 1 {
+		t.Fatalf("a commit behind the expiry is given to the store: %d are there", len(r.ops))
+	}
+	r.stored()
+	if r.committed.Group("g").Member("a") != nil || len(r.ops) != 0 || !late.done {
+		t.Fatalf("the member is there: %v; %d commits at the store; the late one is answered: %v", r.committed.Group("g").Member("a") != nil, len(r.ops), late.done)
+	}
+}
+
+func TestAHeartbeatInTimeEndsTheWaitOfCommits(t *testing.T) {
+	r, epoch := committing(t)
+	r.now += 45_001
+	r.freshProof()
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.send(commit("g", "a", epoch))
+	r.send(beat("g", "a", epoch))
+	r.stored()
+	if r.committed.Group("g").Member("a") == nil || len(r.ops) != 1 {
+		t.Fatalf("the member is there: %v; %d commits at the store", r.committed.Group("g").Member("a") != nil, len(r.ops))
+	}
+	r.stored()
+	r.now += 45_001
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if r.committed.Group("g").Member("a") != nil {
+		t.Fatal("the silent member stays for ever")
+	}
+}
+
+func TestCommitsWaitBehindAReportOfTheirMember(t *testing.T) {
+	r, epoch := committing(t)
+	report := beat("g", "a", epoch)
+	report.Active, report.Standby, report.Warmup = topology.Tasks{}, topology.Tasks{}, topology.Tasks{}
+	_, reported := r.send(report)
+	_, later := r.send(commit("g", "a", epoch))
+	if reported.done || later.done || len(r.ops) != 1 {
+		t.Fatalf("the report is answered: %v, the commit behind it: %v, %d commits at the store", reported.done, later.done, len(r.ops))
+	}
+	r.stored()
+	if !reported.done {
+		t.Fatal("the report waits on behind a commit that came later")
 	}
 }
 

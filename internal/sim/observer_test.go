@@ -333,6 +333,17 @@ func (o *observer) stalled(late time.Duration) {
 	}
 }
 
+// settledBy is until when groups must be stable that would be by a deadline if all faults were over: a hop that delivers late
+// is one that goes on.
+func (o *observer) settledBy(deadline time.Time) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stalledUntil.After(deadline) {
+		return o.stalledUntil
+	}
+	return deadline
+}
+
 // fenced notes UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH: only who was silent may be told that.
 func (o *observer) fenced(m *member, code int16, message string) {
 	o.mu.Lock()

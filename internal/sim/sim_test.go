@@ -251,7 +251,7 @@ func (s *simulation) round(n int) bool {
 // settle waits until every group is stable and every member has what the log says.
 func (s *simulation) settle(after string) bool {
 	s.t.Helper()
-	deadline := time.Now().Add(settleWithin)
+	deadline := s.observer.settledBy(time.Now().Add(settleWithin))
 	for _, until := range s.pausing {
 		if until.After(deadline) {
 			deadline = until.Add(settleWithin)
