@@ -224,7 +224,7 @@ func subtopologyViews(t *topology.Topology, c *topology.Configured) []web.GroupS
 			Changelogs: internalTopics(s.StateChangelogTopics),
 		}
 		if known := c.Subtopology(s.ID); known != nil {
-			v.Tasks = known.NumTasks
+			v.Tasks, v.Sources = known.NumTasks, sortedNames(known.SourceTopics)
 			v.RepartitionSources, v.Changelogs = internalTopics(known.RepartitionSources), internalTopics(known.Changelogs)
 		}
 		views = append(views, v)

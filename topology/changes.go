@@ -21,14 +21,11 @@ func Unaffected(t *Topology, m Metadata, version uint64) bool {
 }
 
 // Concerns reports whether the topic, there or not, can make a difference to how t is configured or to its metadata
-// hash. It allocates nothing.
+// hash.
 func (t *Topology) Concerns(topic string) bool {
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]
-		if len(s.SourceTopicRegex) > 0 { // any name may match
-			return true
-		}
-		if s.Reads(topic) || indexByName(s.StateChangelogTopics, topic) >= 0 || slices.Contains(s.RepartitionSinkTopics, topic) {
+		if s.Reads(topic) || s.matches(topic) || indexByName(s.StateChangelogTopics, topic) >= 0 || slices.Contains(s.RepartitionSinkTopics, topic) {
 			return true
 		}
 	}

@@ -37,8 +37,11 @@ func TestUnaffected(t *testing.T) {
 	}
 	// Each topic that Configure or MetadataHash asks for is one that concerns.
 	pattern := &Topology{Subtopologies: []Subtopology{{SourceTopicRegex: []string{"in-.*"}}}}
-	if Unaffected(pattern, loggedTopics{changed: []string{"in-1"}}, 0) {
-		t.Error("a pattern may match a topic that is new")
+	if Unaffected(pattern, loggedTopics{changed: []string{"out", "in-1"}}, 0) {
+		t.Error("a pattern matches a topic that is new")
+	}
+	if !Unaffected(pattern, loggedTopics{changed: []string{"out", "an-in-1"}}, 0) {
+		t.Error("no pattern matches the topics that are new")
 	}
 }
 

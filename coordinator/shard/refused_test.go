@@ -72,7 +72,7 @@ func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 		"no member id":                  {join("g", blank), coordinator.InvalidRequest},
 		"no group id":                   {join("", "a"), coordinator.InvalidRequest},
 		"one list of three":             {with(beat("g", "a", 2), func(h *streams.HeartbeatRequest) { h.Active = task("0", 0) }), coordinator.InvalidRequest},
-		"source topics by a pattern":    {with(join("new", "a"), func(h *streams.HeartbeatRequest) { h.Topology.Subtopologies[0].SourceTopicRegex = []string{"a.*"} }), coordinator.InvalidRequest},
+		"source topics by no pattern":   {with(join("new", "a"), func(h *streams.HeartbeatRequest) { h.Topology.Subtopologies[0].SourceTopicRegex = []string{"a["} }), coordinator.StreamsInvalidTopology},
 		"rebalance time-out is missing": {with(join("new", "a"), func(h *streams.HeartbeatRequest) { h.RebalanceTimeoutMs = -1 }), coordinator.InvalidRequest},
 	} {
 		for version := range int16(2) {

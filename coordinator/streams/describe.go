@@ -73,13 +73,22 @@ func assignorName(env *Env) string {
 	return ""
 }
 
+// resolved has among the source topics those that patterns match, where the topics are known (KIP-1071, "Describing and
+// listing streams groups").
+func resolved(t *topology.Topology, env *Env) *topology.Topology {
+	if env.Metadata == nil || !t.HasPatterns() {
+		return t
+	}
+	return topology.Resolve(t, env.Metadata, nil).Resolved
+}
+
 // describeTopology is the topology with the real partition counts where it is ready, else as the client sent it; ids
-// and names sorted.
+// and names sorted. What patterns match stands among the source topics.
 func describeTopology(g *fsm.Group, soft *Soft, env *Env) *topology.Topology {
 	if g.Topology == nil {
 		return nil
 	}
-	t := sortedTopology(g.Topology)
+	t := sortedTopology(resolved(g.Topology, env))
 	topics, err := configured(soft, g.Topology, env)
 	if err != nil || !topics.Configured.Ready() {
 		return t

@@ -108,7 +108,7 @@ func (h *heartbeat) partitionsOf(roles ...topology.Tasks) []TopicPartitions {
 			if s == nil {
 				continue
 			}
-			for _, topic := range s.SourceTopics {
+			for _, topic := range h.sourcesOf(s) {
 				out = h.appendPartitions(out, topic, tasks[i].Partitions)
 			}
 			for j := range s.RepartitionSourceTopics {
@@ -118,6 +118,16 @@ func (h *heartbeat) partitionsOf(roles ...topology.Tasks) []TopicPartitions {
 	}
 	slices.SortFunc(out, func(a, b TopicPartitions) int { return cmp.Compare(a.Topic, b.Topic) })
 	return mergeTopics(out)
+}
+
+// sourcesOf are the source topics of a subtopology, with those that its patterns match.
+func (h *heartbeat) sourcesOf(s *topology.Subtopology) []string {
+	if len(s.SourceTopicRegex) > 0 {
+		if c := h.topics.Configured.Subtopology(s.ID); c != nil {
+			return c.SourceTopics
+		}
+	}
+	return s.SourceTopics
 }
 
 func (h *heartbeat) appendPartitions(out []TopicPartitions, topic string, partitions []int32) []TopicPartitions {

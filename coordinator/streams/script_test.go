@@ -23,7 +23,7 @@ import (
 //	settings NAME=VALUE…                       group settings, durations as 3s; also hold=true|false, tags=a,b,
 //	                                           fast=500ms (interval of members that cannot be held), holds=true|false
 //	topic NAME PARTITIONS                      create, grow or (0) delete an upstream topic
-//	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b repartition=r/4 sinks=s changelogs=c copartition=0,1|r0"
+//	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b regex=x.*,y repartition=r/4 sinks=s changelogs=c copartition=0,1,x0,r0"
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
@@ -212,6 +212,8 @@ func (s *script) defineTopology(name string, args map[string]string, body string
 			switch k {
 			case "sources":
 				sub.SourceTopics = list
+			case "regex":
+				sub.SourceTopicRegex = list
 			case "sinks":
 				sub.RepartitionSinkTopics = list
 			case "repartition":
@@ -221,13 +223,16 @@ func (s *script) defineTopology(name string, args map[string]string, body string
 			case "copartition":
 				var g topology.CopartitionGroup
 				for _, i := range list {
-					n, err := strconv.Atoi(strings.TrimPrefix(i, "r"))
+					n, err := strconv.Atoi(strings.TrimLeft(i, "rx"))
 					if err != nil {
 						return err
 					}
-					if strings.HasPrefix(i, "r") {
+					switch i[0] {
+					case 'r':
 						g.RepartitionSourceTopics = append(g.RepartitionSourceTopics, int16(n))
-					} else {
+					case 'x':
+						g.SourceTopicRegex = append(g.SourceTopicRegex, int16(n))
+					default:
 						g.SourceTopics = append(g.SourceTopics, int16(n))
 					}
 				}

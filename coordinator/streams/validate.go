@@ -17,8 +17,8 @@ func Validate(req *HeartbeatRequest) *coordinator.Error {
 		if err := validateSize(req); err != nil {
 			return err
 		}
-		if err := validateTopics(req.Topology); err != nil {
-			return err
+		if err := topology.ValidateNames(req.Topology); err != nil {
+			return invalidTopology(err)
 		}
 	}
 	switch {
@@ -67,20 +67,6 @@ func validateSize(req *HeartbeatRequest) *coordinator.Error {
 	return nil
 }
 
-// validateTopics is what is refused of a topology in any request.
-func validateTopics(t *topology.Topology) *coordinator.Error {
-	if err := topology.ValidateNames(t); err != nil {
-		return invalidTopology(err)
-	}
-	for i := range t.Subtopologies {
-		if s := &t.Subtopologies[i]; len(s.SourceTopicRegex) > 0 {
-			return coordinator.Errorf(coordinator.InvalidRequest, "Regular expressions for source topics are not supported yet. "+
-				"SourceTopicRegex of subtopology %s must be empty.", s.ID)
-		}
-	}
-	return nil
-}
-
 func validateJoin(req *HeartbeatRequest) *coordinator.Error {
 	if req.RebalanceTimeoutMs == -1 {
 		return invalid("RebalanceTimeoutMs must be provided in first request.")
@@ -102,9 +88,6 @@ func validateJoin(req *HeartbeatRequest) *coordinator.Error {
 
 // validateTopology is what a topology that is to be stored must fulfil.
 func validateTopology(t *topology.Topology) *coordinator.Error {
-	if err := validateTopics(t); err != nil {
-		return err
-	}
 	if err := topology.Validate(t); err != nil {
 		return invalidTopology(err)
 	}

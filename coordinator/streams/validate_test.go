@@ -44,7 +44,18 @@ func TestValidate(t *testing.T) {
 		}), coordinator.StreamsInvalidTopology},
 		{"regex", with(goodJoin(), func(r *HeartbeatRequest) {
 			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"in.*"}
-		}), coordinator.InvalidRequest},
+		}), coordinator.None},
+		{"no regex", with(goodJoin(), func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"in.*", "in("}
+		}), coordinator.StreamsInvalidTopology},
+		{"regex that is too complex", with(goodJoin(), func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"(a|b)*a(a|b){99}"}
+		}), coordinator.StreamsInvalidTopology},
+		{"copartition group with a regex that is not there", with(goodJoin(), func(r *HeartbeatRequest) {
+			s := &r.Topology.Subtopologies[0]
+			s.SourceTopicRegex = []string{"in.*"}
+			s.CopartitionGroups = []topology.CopartitionGroup{{SourceTopicRegex: []int16{1}}}
+		}), coordinator.StreamsInvalidTopology},
 		{"topology epoch", with(goodJoin(), func(r *HeartbeatRequest) { r.Topology.Epoch = -1 }), coordinator.StreamsInvalidTopology},
 		{"changelog with a count", with(goodJoin(), func(r *HeartbeatRequest) {
 			r.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "c", Partitions: 3}}
@@ -94,9 +105,6 @@ func TestValidateOrder(t *testing.T) {
 		{"topic name", coordinator.StreamsInvalidTopology, "Topic names a b are not valid", func(r *HeartbeatRequest) {
 			r.Topology.Subtopologies[0].SourceTopics = append(r.Topology.Subtopologies[0].SourceTopics, "a b")
 		}},
-		{"regex", coordinator.InvalidRequest, "Regular expressions for source topics are not supported", func(r *HeartbeatRequest) {
-			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"in.*"}
-		}},
 		{"member id", coordinator.InvalidRequest, "MemberId can't be empty.", func(r *HeartbeatRequest) { r.MemberID = empty }},
 		{"group id", coordinator.InvalidRequest, "GroupId can't be empty.", func(r *HeartbeatRequest) { r.GroupID = empty }},
 		{"instance id", coordinator.InvalidRequest, "InstanceId can't be empty.", func(r *HeartbeatRequest) { r.InstanceID = &empty }},
@@ -107,6 +115,10 @@ func TestValidateOrder(t *testing.T) {
 			r.Standby = topology.NewTasks(topology.Task{Subtopology: "0"})
 		}},
 		{"warm-up tasks", coordinator.InvalidRequest, "WarmupTasks must be empty", func(r *HeartbeatRequest) { r.Warmup = nil }},
+		{"regex", coordinator.StreamsInvalidTopology, "Pattern in( in SourceTopicRegex of subtopology 0 cannot be used: it is no regular " +
+			"expression of RE2: missing closing ).", func(r *HeartbeatRequest) {
+			r.Topology.Subtopologies[0].SourceTopicRegex = []string{"in("}
+		}},
 		{"changelog count", coordinator.StreamsInvalidTopology, "Changelog topic c must have an undefined", func(r *HeartbeatRequest) {
 			r.Topology.Subtopologies[0].StateChangelogTopics = []topology.InternalTopic{{Name: "c", Partitions: 3}}
 		}},

@@ -55,7 +55,7 @@ func (g *generator) wrongJoin(o obj) {
 	case 3:
 		o["topology"] = nil
 	case 4:
-		o["topology"] = obj{"epoch": 0, "subtopologies": []any{obj{"id": "0", "source_topic_regex": []any{"df-in-.*"}}}}
+		o["topology"] = obj{"epoch": 0, "subtopologies": []any{obj{"id": "0", "source_topics": []any{"df-in-4"}, "changelogs": []any{obj{"name": "df-log-4", "partitions": 4}}}}}
 	case 5:
 		o["process"] = nil
 	case 6:
