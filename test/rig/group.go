@@ -116,6 +116,7 @@ type Probe struct {
 	Topic     string // the source topic of its one subtopology
 	Instance  *string
 	Epoch     int32
+	Told      []kmsg.StreamsGroupHeartbeatResponseStatus // by the last answer
 
 	// Joining, when set, changes the request of a join: another topology, tags, an endpoint.
 	Joining func(*kmsg.StreamsGroupHeartbeatRequest)
@@ -179,7 +180,7 @@ func (p *Probe) Beat(within time.Duration) error {
 		p.drop()
 		return Code(r.ErrorCode)
 	}
-	p.Epoch = r.MemberEpoch
+	p.Epoch, p.Told = r.MemberEpoch, r.Status
 	p.ack = false
 	for i, t := range [][]kmsg.TaskIDs{r.ActiveTasks, r.StandbyTasks, r.WarmupTasks} {
 		if t != nil {
