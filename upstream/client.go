@@ -49,13 +49,13 @@ type Client struct {
 	opts Options
 	base []kgo.Opt
 
-	// admin retries by itself, for a few seconds: metadata, topics, descriptions.
+	// admin retries by itself, for a few seconds: topics, descriptions.
 	admin *kgo.Client
 	lanes []*lane
 	joins *joinPool
 
 	coordinators coordinators
-	metadata     metadataMemory
+	metadata     *metadataWatch
 	foreign      *foreign
 }
 
@@ -105,6 +105,10 @@ func Open(opts Options) (*Client, error) {
 	c.joins = newJoinPool(opts.Joins, func() (*kgo.Client, error) { return c.newClient(maxTxnOffsetCommit) })
 	if c.admin, err = kgo.NewClient(append(base[:len(base):len(base)],
 		kgo.RequestRetries(20), kgo.RetryTimeout(4*time.Second), kgo.RetryBackoffFn(retryBackoff))...); err != nil {
+		return nil, fmt.Errorf("upstream client: %w", err)
+	}
+	if c.metadata, err = newMetadataWatch(base, c.admin); err != nil {
+		c.admin.Close()
 		return nil, fmt.Errorf("upstream client: %w", err)
 	}
 	for range opts.Lanes {
@@ -243,6 +247,7 @@ func (l *lane) close() {
 func (c *Client) Close() {
 	c.foreign.close()
 	c.admin.Close()
+	c.metadata.cl.Close()
 	for _, l := range c.lanes {
 		l.close()
 	}

@@ -54,25 +54,6 @@ func TestMetadataAndCreateTopics(t *testing.T) {
 	})
 }
 
-func TestRacksOfDeadBrokersAreRemembered(t *testing.T) {
-	var m metadataMemory
-	resp := &kmsg.MetadataResponse{
-		Brokers: []kmsg.MetadataResponseBroker{{NodeID: 2, Rack: ptr("b")}, {NodeID: 1, Rack: ptr("a")}},
-		Topics: []kmsg.MetadataResponseTopic{
-			{Topic: ptr("t"), Partitions: []kmsg.MetadataResponseTopicPartition{{Partition: 1, Replicas: []int32{2}}, {Partition: 0, Replicas: []int32{1, 2}}}},
-			{Topic: ptr("broken"), ErrorCode: 5},
-			{Topic: ptr("odd"), Partitions: []kmsg.MetadataResponseTopicPartition{{Partition: 7, Replicas: []int32{1}}}},
-		},
-	}
-	first := topicctl.NewImage(m.snapshot(resp), nil)
-	resp.Brokers = resp.Brokers[:1]
-	second := topicctl.NewImage(m.snapshot(resp), first)
-	got, _ := second.Topic("t")
-	if fmt.Sprint(got.Racks) != "[[a b] [b]]" || second.Version != first.Version || second.NumTopics() != 2 {
-		t.Errorf("racks %v, versions %d %d, topics %d", got.Racks, first.Version, second.Version, second.NumTopics())
-	}
-}
-
 func TestWhichGroupsKeepTheirId(t *testing.T) {
 	for _, c := range []struct {
 		typ, protocol, state string

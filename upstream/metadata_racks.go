@@ -1,0 +1,106 @@
+package upstream
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Bounds of what racks remembers to share it. In a cluster with more ways to place replicas, what is beyond is remade.
+const (
+	maxRackLists  = 100_000
+	maxTopicRacks = 10_000
+)
+
+// racks tells where replicas are, and shares equal lists between partitions and topics. It remembers the racks of brokers
+// that are down: a dead broker must not change where replicas are.
+type racks struct {
+	of map[int32]string
+	// byReplicas are the lists by the bytes of the replicas' ids, and byRacks by what they say.
+	byReplicas map[string]*rackList
+	byRacks    map[string]*rackList
+	// byTopic are the lists of whole topics by the numbers of their partitions' lists.
+	byTopic map[string][][]string
+	numbers uint32 // given so far
+	key     []byte
+}
+
+// rackList is the sorted racks of the replicas of a partition.
+type rackList struct {
+	number uint32
+	racks  []string
+}
+
+// set notes the rack of a broker, and reports whether it is as before.
+func (r *racks) set(broker int32, rack string) bool {
+	if was, ok := r.of[broker]; ok && was == rack {
+		return true
+	}
+	if r.of == nil {
+		r.of = map[int32]string{}
+	}
+	r.of[broker] = rack
+	clear(r.byReplicas)
+	return false
+}
+
+// list returns the racks of replicas, given by the bytes of their ids.
+func (r *racks) list(replicas []byte) *rackList {
+	if l, ok := r.byReplicas[string(replicas)]; ok {
+		return l
+	}
+	if r.byReplicas == nil || len(r.byReplicas) >= maxRackLists {
+		r.byReplicas = map[string]*rackList{}
+	}
+	var list []string
+	for at := 0; at+4 <= len(replicas); at += 4 {
+		if rack := r.of[int32(binary.BigEndian.Uint32(replicas[at:]))]; rack != "" {
+			list = append(list, rack)
+		}
+	}
+	slices.Sort(list)
+	l := r.share(list)
+	r.byReplicas[string(replicas)] = l
+	return l
+}
+
+// share returns the one list that says the same.
+func (r *racks) share(list []string) *rackList {
+	r.key = r.key[:0]
+	for _, rack := range list {
+		r.key = append(binary.BigEndian.AppendUint32(r.key, uint32(len(rack))), rack...)
+	}
+	if l, ok := r.byRacks[string(r.key)]; ok {
+		return l
+	}
+	if r.byRacks == nil || len(r.byRacks) >= maxRackLists {
+		r.byRacks, r.byTopic = map[string]*rackList{}, map[string][][]string{}
+	}
+	r.numbers++
+	l := &rackList{r.numbers, list}
+	r.byRacks[string(r.key)] = l
+	return l
+}
+
+// lists returns the racks of each partition, or nil when no replica has one.
+func (r *racks) lists(partitions []*rackList) [][]string {
+	r.key = r.key[:0]
+	some := false
+	for _, l := range partitions {
+		r.key = binary.BigEndian.AppendUint32(r.key, l.number)
+		some = some || len(l.racks) > 0
+	}
+	if !some {
+		return nil
+	}
+	if lists, ok := r.byTopic[string(r.key)]; ok {
+		return lists
+	}
+	lists := make([][]string, 0, len(partitions))
+	for _, l := range partitions {
+		lists = append(lists, l.racks)
+	}
+	if len(r.byTopic) < maxTopicRacks {
+		r.byTopic[string(r.key)] = lists
+	}
+	return lists
+}
