@@ -44,13 +44,16 @@ func (n *Node) LocalTopology(id string) (web.GroupTopology, bool) {
 	history := streams.TopologyHistory(g)
 	var metadata topology.Metadata
 	var configured *topology.Configured
+	resolved := g.Topology
 	if image := n.watcher.Image(); image.Version != 0 {
 		metadata = image
 		configured, _ = topology.Configure(g.Topology, image) // the problem says why it cannot be
 		view.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
-		view.Missing = missingTopics(g.Topology, configured, image, n.creator.Error)
+		resolution := topology.Resolve(g.Topology, image, nil)
+		resolved = resolution.Resolved
+		view.Missing = missingTopics(resolution, configured, image, n.creator.Error)
 	}
-	view.Subtopologies = subtopologyViews(g.Topology, configured)
+	view.Subtopologies = subtopologyViews(resolved, configured)
 	view.Versions = topologyVersions(g, history)
 	view.RollOut = rollOut(g, history, configured)
 	if before := previousTopology(history); before != nil {
@@ -185,8 +188,9 @@ func changeView(from, to *topology.Topology, m topology.Metadata) *web.TopologyC
 	return view
 }
 
-// missingTopics are the topics that t needs and the upstream does not have.
-func missingTopics(t *topology.Topology, c *topology.Configured, m topology.Metadata, failure func(string) string) []web.MissingTopic {
+// missingTopics are the topics that a topology needs and the upstream does not have, and the patterns that match none.
+func missingTopics(r *topology.Resolution, c *topology.Configured, m topology.Metadata, failure func(string) string) []web.MissingTopic {
+	t := r.Topology
 	sources := map[string]bool{}
 	for i := range t.Subtopologies {
 		for _, name := range t.Subtopologies[i].SourceTopics {
@@ -209,6 +213,9 @@ func missingTopics(t *topology.Topology, c *topology.Configured, m topology.Meta
 			view = web.MissingTopic{Topic: name, Kind: "internal", Partitions: counts[name], Error: failure(name)}
 		}
 		missing = append(missing, view)
+	}
+	for _, pattern := range r.Unmatched() {
+		missing = append(missing, web.MissingTopic{Topic: pattern, Kind: "pattern"})
 	}
 	slices.SortStableFunc(missing, func(a, b web.MissingTopic) int { return strings.Compare(b.Kind, a.Kind) })
 	return missing

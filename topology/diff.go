@@ -63,21 +63,17 @@ func byID(t *Topology) map[string]*Subtopology {
 }
 
 func (c *Change) topics(from, to *Topology, m Metadata) {
-	used := map[string]struct{}{}
+	written := map[string]bool{}
 	for i := range to.Subtopologies {
-		s := &to.Subtopologies[i]
-		for _, names := range [...][]string{s.SourceTopics, s.RepartitionSinkTopics} {
-			for _, name := range names {
-				used[name] = struct{}{}
-			}
+		for _, name := range to.Subtopologies[i].RepartitionSinkTopics {
+			written[name] = true
 		}
 	}
 	before, after := neededCounts(from, m), neededCounts(to, m)
 	for name, old := range before {
 		now, internal := after[name]
-		_, elsewhere := used[name]
 		switch {
-		case !internal && !elsewhere:
+		case !internal && !written[name] && !to.Reads(name):
 			c.Orphaned = append(c.Orphaned, name)
 		case internal && old > 0 && now > 0 && old != now:
 			c.Counts = append(c.Counts, CountChange{name, old, now})

@@ -45,6 +45,8 @@ func TestDiff(t *testing.T) {
 			Change{Changed: []string{"0", "1"}}},
 		{"an internal topic that becomes a source is not left over", "topic in 4", count, "sub 0 source=in sink=r\nsub 1 source=r",
 			Change{Kept: []string{"0"}, Changed: []string{"1"}, Orphaned: []string{"store"}}},
+		{"one that a pattern reads", "topic in 4\ntopic store 4", "sub 0 source=in changelog=store\nsub 1 source=x", "sub 0 source=in\nsub 1 source=x regex=st.*",
+			Change{Changed: []string{"0", "1"}}},
 		{"the changelog of an optimised table is the user's own topic", "topic in 4", "sub 0 source=in changelog=in", "sub 0 source=in",
 			Change{Changed: []string{"0"}}},
 		{"a fixed count", "topic in 4", count, "sub 0 source=in sink=r\nsub 1 repartition=r:6 changelog=store",

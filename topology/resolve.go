@@ -138,6 +138,18 @@ func (r *Resolution) matched(patterns []string) []string {
 	return slices.Compact(all)
 }
 
+// Unmatched are the patterns of all subtopologies that match no topic, sorted.
+func (r *Resolution) Unmatched() []string {
+	patterns := []string{}
+	for text, topics := range r.matches {
+		if len(topics) == 0 {
+			patterns = append(patterns, text)
+		}
+	}
+	slices.Sort(patterns)
+	return patterns
+}
+
 // unmatched are the patterns of s that match no topic, as they are shown.
 func (r *Resolution) unmatched(s *Subtopology) (patterns []string) {
 	for _, text := range s.SourceTopicRegex {

@@ -336,3 +336,14 @@ func TestAutomaton(t *testing.T) {
 		}
 	})
 }
+
+// TestUnmatchedPatterns: each pattern that waits for a topic is named once.
+func TestUnmatchedPatterns(t *testing.T) {
+	top, topics := parseTopology(t, "topic eu-a 1\nsub 0 source=eu-a regex=eu-.*,us-.*\nsub 1 source=eu-a regex=asia,us-.*")
+	if got := Resolve(top, topics, nil).Unmatched(); !slices.Equal(got, []string{"asia", "us-.*"}) {
+		t.Error(got)
+	}
+	if got := Resolve(&Topology{}, topics, nil).Unmatched(); len(got) != 0 {
+		t.Error(got)
+	}
+}

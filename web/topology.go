@@ -26,7 +26,7 @@ type GroupTopology struct {
 	Problem string `json:"problem,omitempty"`
 	// Subtopologies are by id; empty without a topology.
 	Subtopologies []GroupSubtopology `json:"subtopologies"`
-	// Missing are the topics that the topology needs and that do not exist, sources first, then by name.
+	// Missing are the topics that the topology needs and that do not exist, sources first, then patterns, by name.
 	Missing []MissingTopic `json:"missing"`
 	// Versions are the topologies that the group has and had, the newest first, and who runs them.
 	Versions []TopologyVersion `json:"versions"`
@@ -44,7 +44,7 @@ type GroupSubtopology struct {
 	Tasks    int32    `json:"tasks"`
 	Stateful bool     `json:"stateful"`
 	Sources  []string `json:"sources"`
-	// SourceRegexes are patterns of names of further source topics.
+	// SourceRegexes are patterns of names; the topics that they match are among Sources.
 	SourceRegexes      []string        `json:"sourceRegexes"`
 	RepartitionSources []InternalTopic `json:"repartitionSources"`
 	RepartitionSinks   []string        `json:"repartitionSinks"`
@@ -61,7 +61,7 @@ type InternalTopic struct {
 // MissingTopic is a topic that a group waits for.
 type MissingTopic struct {
 	Topic string `json:"topic"`
-	// Kind is source, which somebody else has to create, or internal, which coordd creates.
+	// Kind is source, which somebody else has to create, pattern, which no topic matches, or internal, which coordd creates.
 	Kind string `json:"kind"`
 	// Partitions is the number that an internal topic is created with; 0 for sources, and while it is not known.
 	Partitions int32 `json:"partitions"`

@@ -152,7 +152,10 @@ func missingRows(t *table, missing []web.MissingTopic) {
 	t.row("MISSING TOPIC", "KIND", "PARTITIONS", "STATE")
 	for _, m := range missing {
 		partitions, state := "-", "create it, or correct its name in the app"
-		if m.Kind != "source" {
+		switch m.Kind {
+		case "pattern":
+			state = "create a topic that it matches, or correct it in the app"
+		case "internal":
 			switch {
 			case m.Error != "":
 				state = "could not be created, is tried again: " + m.Error

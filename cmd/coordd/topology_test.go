@@ -81,7 +81,7 @@ func waiting(t *web.GroupTopology) {
 	t.Subtopologies[0].Tasks, t.Subtopologies[1].Tasks = -1, -1
 	t.Subtopologies[1].RepartitionSources[0].Partitions, t.Subtopologies[1].Changelogs[0].Partitions = -1, -1
 	t.Subtopologies[1].SourceRegexes = []string{"eu-.*"}
-	t.Missing = []web.MissingTopic{{Topic: "prices", Kind: "source"}, {Topic: "app-count-changelog", Kind: "internal"},
+	t.Missing = []web.MissingTopic{{Topic: "prices", Kind: "source"}, {Topic: "eu-.*", Kind: "pattern"}, {Topic: "app-count-changelog", Kind: "internal"},
 		{Topic: "app-a-changelog", Kind: "internal", Partitions: 4}, {Topic: "app-b-changelog", Kind: "internal", Partitions: 4, Error: "not authorized"}}
 	t.Versions = []web.TopologyVersion{{Current: true, Restores: -1, Members: t.Versions[0].Members[:1]}}
 	t.RollOut = web.RollOut{Done: true, Current: 1, Tasks: -1}
@@ -143,6 +143,7 @@ SUBTOPOLOGY  TASKS  STATE      SOURCES        REPARTITION SOURCES      REPARTITI
 
 MISSING TOPIC        KIND      PARTITIONS  STATE
 prices               source    -           create it, or correct its name in the app
+eu-.*                pattern   -           create a topic that it matches, or correct it in the app
 app-count-changelog  internal  -           is created when the other topics are right
 app-a-changelog      internal  4           is being created
 app-b-changelog      internal  4           could not be created, is tried again: not authorized
