@@ -19,6 +19,9 @@ type Member struct {
 	ID, ProcessID string
 	InstanceID    *string
 	RackID        *string
+	// Stale says that the member runs an earlier topology than the group's: it may have no other tasks than those of Current, in
+	// their roles, and keeps them.
+	Stale bool
 	// Tags are the client tags of the member's process.
 	Tags    map[string]string
 	Current topology.Assignment

@@ -11,6 +11,9 @@ type pool struct {
 	aside []processLoad
 }
 
+// lastOfAll is the count that puts stale members behind all others of their process.
+const lastOfAll = 1 << 30
+
 type processLoad struct {
 	// load is tasks for each member. Equal fractions round to equal numbers, so that comparisons are exact.
 	load    float64
@@ -22,12 +25,18 @@ func (a processLoad) less(b processLoad) bool {
 }
 
 func newPool(s *solution) *pool {
-	q := &pool{solution: s, heap: make([]processLoad, s.numProcesses()), keys: make([]uint64, len(s.members))}
+	q := &pool{solution: s, heap: make([]processLoad, 0, s.numProcesses()), keys: make([]uint64, len(s.members))}
 	for m, n := range s.count {
+		if s.stale != nil && s.stale[m] {
+			n = lastOfAll
+		}
 		q.keys[m] = uint64(n)<<32 | uint64(m)
 	}
 	for p := range int32(s.numProcesses()) {
-		q.heap[p] = processLoad{q.load(p), p}
+		if s.getsNothing(p) {
+			continue
+		}
+		q.heap = append(q.heap, processLoad{q.load(p), p})
 		keys := q.keysOf(p)
 		for i := len(keys)/2 - 1; i >= 0; i-- {
 			siftKey(keys, i)

@@ -20,7 +20,12 @@ type problem struct {
 	firstTask []int32
 	// subtopology maps a task to its subtopology; byPartition lists the tasks by (partition, subtopology id).
 	subtopology, byPartition []int32
-	// prevActive is the member that holds a task as active now, -1 for none.
+	// stale are the members that keep what they have and get nothing else; nil where there are none, else numStale of them.
+	stale    []bool
+	numStale int
+	// keptActive and keptStandby are what they have.
+	keptActive, keptStandby []kept
+	// prevActive is the member that holds a task as active now, -1 for none; stale ones do not count.
 	prevActive []int32
 	// A task has the candidates from candidateStart[task] to candidateStart[task+1], best first: members that may have its
 	// state.
@@ -36,6 +41,9 @@ type candidate struct {
 	// offset is the reported cumulative changelog position; 0 when there is none.
 	offset int64
 }
+
+// kept is a task that a stale member keeps.
+type kept struct{ task, member int32 }
 
 func newProblem(spec *Spec) *problem {
 	p := &problem{spec: spec}
@@ -67,6 +75,15 @@ func (p *problem) numberMembers() {
 		p.process[m] = int32(len(p.first) - 1)
 	}
 	p.first = append(p.first, int32(len(all)))
+	for m, i := range p.members {
+		if all[i].Stale {
+			if p.stale == nil {
+				p.stale = make([]bool, len(all))
+			}
+			p.stale[m] = true
+			p.numStale++
+		}
+	}
 }
 
 func (p *problem) numberTasks() {
@@ -131,6 +148,11 @@ func (p *problem) readCurrent() {
 	}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
+		if p.stale != nil && p.stale[m] {
+			p.eachTask(member.Current.Active, func(t int32) { p.keptActive = append(p.keptActive, kept{t, m}) })
+			p.eachTask(member.Current.Standby, func(t int32) { p.keptStandby = append(p.keptStandby, kept{t, m}) })
+			continue
+		}
 		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
 		replica := func(t int32) {
 			c := candidate{task: t, member: m, strong: true}

@@ -24,6 +24,9 @@ func (sticky) Assign(spec Spec) (Assignment, error) {
 		return nil, ErrNoMembers
 	}
 	p := newProblem(&spec)
+	if p.numStale == len(p.members) {
+		return Kept(&spec), nil
+	}
 	s := newStickyRun(p)
 	s.assignActives()
 	if s.maxCopies > 1 {
@@ -46,10 +49,11 @@ func newStickyRun(p *problem) *stickyRun {
 			replicas += int64(max(s.Tasks, 0)) * int64(standbys)
 		}
 	}
-	members, tasks := int64(len(p.members)), int64(p.numTasks())
-	return &stickyRun{
-		solution: newSolution(p, standbys), activeQuota: newQuota(tasks, members), totalQuota: newQuota(tasks+replicas, members),
-	}
+	s := &stickyRun{solution: newSolution(p, standbys)}
+	actives := s.keepActives()
+	members, tasks := int64(len(p.members)-p.numStale), int64(p.numTasks())-actives
+	s.activeQuota, s.totalQuota = newQuota(tasks, members), newQuota(max(0, tasks+replicas-int64(len(p.keptStandby))), members)
+	return s
 }
 
 // quota is how many tasks a member may be given for the sake of stickiness. A member that reaches it leaves the reckoning
@@ -100,7 +104,7 @@ func (s *stickyRun) giveStandby(task, member int32) {
 func (s *stickyRun) assignActives() {
 	// To who has it.
 	for _, t := range s.byPartition {
-		if m := s.prevActive[t]; m >= 0 && s.activeQuota.allows(s.count[m]) {
+		if m := s.prevActive[t]; m >= 0 && s.numCopies[t] == 0 && s.activeQuota.allows(s.count[m]) {
 			s.giveActive(t, m)
 		}
 	}
@@ -138,6 +142,7 @@ func (s *stickyRun) bestCandidate(task int32) int32 {
 }
 
 func (s *stickyRun) assignStandbys() {
+	s.keepStandbys()
 	for i := len(s.byPartition) - 1; i >= 0; i-- {
 		t := s.byPartition[i]
 		if !s.stateful(t) {

@@ -53,9 +53,14 @@ type GroupSetting struct {
 	// least is the smallest number that makes sense at all; limits are what the node allows, where that is less, or noLimit.
 	least  int64
 	limits func(*Streams) (low, high int64)
+	// allowed are the texts that there are; nil for the name of an assignor.
+	allowed []string
 }
 
 const noLimit = -1
+
+// topologyPolicies are the values of streams.topology.update.policy.
+var topologyPolicies = []string{"epoch", "latest"}
 
 // groupSettings is the whole table; a further setting is one entry.
 var groupSettings = []GroupSetting{
@@ -93,6 +98,10 @@ var groupSettings = []GroupSetting{
 		long: func(g *coordinator.GroupSettings) *int64 { return &g.AcceptableRecoveryLag }},
 	{Name: "streams.assignor.name", Broker: "group.streams.assignors", Help: "The assignor of the group, one of the node's group.streams.assignors; by default the first of them.",
 		text: func(g *coordinator.GroupSettings) *string { return &g.AssignorName }},
+	{Name: "streams.topology.update.policy", Help: "What starts a topology update: epoch, that a member joins with the next topology epoch; latest, that it joins with a topology that is new to the group.", Internal: true, allowed: topologyPolicies,
+		text: func(g *coordinator.GroupSettings) *string { return &g.TopologyUpdatePolicy }},
+	{Name: "streams.topology.fence.older", Help: "Whether new members that come with an earlier topology are refused.", Internal: true,
+		flag: func(g *coordinator.GroupSettings) *bool { return &g.TopologyFenceOlder }},
 }
 
 // GroupSettings lists every setting of groups in the order in which it is documented.
@@ -186,7 +195,7 @@ func (g *GroupSetting) apply(s *Streams, to *coordinator.GroupSettings, text str
 	case GroupBool:
 		*g.flag(to) = text == "true"
 	case GroupString:
-		if !slices.Contains(s.Assignors, text) {
+		if !slices.Contains(g.texts(s), text) {
 			return false
 		}
 		*g.text(to) = text
@@ -194,6 +203,14 @@ func (g *GroupSetting) apply(s *Streams, to *coordinator.GroupSettings, text str
 		*g.list(to) = parts(text)
 	}
 	return true
+}
+
+// texts are the texts that a setting of type GroupString may have.
+func (g *GroupSetting) texts(s *Streams) []string {
+	if g.allowed != nil {
+		return g.allowed
+	}
+	return s.Assignors
 }
 
 // parts are the items of a list in its normal form.
@@ -222,6 +239,12 @@ func (g *GroupSetting) normal(s *Streams, text string) (string, *coordinator.Err
 		}
 		return "", g.invalid(text, "Expected value to be either true or false")
 	case GroupString:
+		if g.allowed != nil {
+			if lower := strings.ToLower(text); slices.Contains(g.allowed, lower) {
+				return lower, nil
+			}
+			return "", g.invalid(text, "String must be one of: "+strings.Join(g.allowed, ", "))
+		}
 		if !slices.Contains(s.Assignors, text) {
 			return "", coordinator.Errorf(coordinator.InvalidConfig, "%s '%s' is not a registered task assignor. Registered assignors are: [%s].",
 				g.Name, text, strings.Join(s.Assignors, ", "))

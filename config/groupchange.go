@@ -199,7 +199,7 @@ func (s *Streams) Describe(config GroupConfig) []GroupEntry {
 		own, set := config[g.Name]
 		e := GroupEntry{Name: g.Name, Help: g.Help, Type: g.Type(), Value: g.format(&s.Defaults)}
 		node := e.Value
-		if g.Type() == GroupString {
+		if g.Type() == GroupString && g.allowed == nil {
 			node = strings.Join(s.Assignors, ",")
 		}
 		builtin, known := lookup(g.broker())

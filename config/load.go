@@ -204,6 +204,8 @@ func (r *reader) streams() Streams {
 	d.AcceptableRecoveryLag = r.int("group.streams.acceptable.recovery.lag")
 	d.RackAwareTags = r.list("group.streams.rack.aware.assignment.tags")
 	d.OffsetMetadataMaxBytes = r.int32("offset.metadata.max.bytes")
+	d.TopologyUpdatePolicy = r.string("group.streams.topology.update.policy")
+	d.TopologyFenceOlder = r.bool("group.streams.topology.fence.older")
 	d.AssignorOffload = r.bool("group.streams.assignor.offload.enable")
 	r.checkKafkaOnly()
 	if len(s.Assignors) == 0 {

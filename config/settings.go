@@ -55,6 +55,8 @@ var settings = []Setting{
 	{Name: "group.streams.assignors", Help: "Assignors that groups may use; the first is the default.", Default: "sticky", kind: kindList, allowed: []string{"sticky"}},
 	{Name: "group.streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.", Default: "", kind: kindList},
 	{Name: "group.streams.assignor.offload.enable", Help: "Compute the assignments of large groups beside the shard, so that heartbeats of all groups go on.", Default: "true", kind: kindBool},
+	{Name: "group.streams.topology.update.policy", Help: "What starts a topology update of a group: epoch, that a member joins with the next topology epoch; latest, that it joins with a topology that is new to the group, whatever epoch it sends.", Default: "epoch", kind: kindString, allowed: topologyPolicies},
+	{Name: "group.streams.topology.fence.older", Help: "Refuse new members that come with an earlier topology than their group's.", Default: "false", kind: kindBool},
 	{Name: "group.streams.topology.description.plugin.class", Help: "Kafka's class for descriptions of topologies; must be empty, since coordd loads no classes.", Default: "", kind: kindString},
 	{Name: "group.coordinator.rebalance.protocols", Help: "Protocols of groups, as in Kafka; those other than streams are the cluster's behind.", Default: "classic,consumer,streams", kind: kindList, allowed: []string{"classic", "consumer", "streams", "share"}},
 	{Name: "offsets.retention.minutes", Help: "A group without members is deleted after so long.", Default: "10080", kind: kindInt, min: 1, max: maxInt32},

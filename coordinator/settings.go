@@ -21,6 +21,11 @@ type GroupSettings struct {
 	TaskOffsetIntervalMs    int32
 	AcceptableRecoveryLag   int64
 	AssignorName            string
+	// TopologyUpdatePolicy says what starts a topology update: "epoch", that a joiner sends the next topology epoch, or
+	// "latest", that its topology is new to the group.
+	TopologyUpdatePolicy string
+	// TopologyFenceOlder refuses new members that come with an earlier topology than the group's.
+	TopologyFenceOlder bool
 	// AssignorOffload lets target assignments of large groups be computed beside the shard.
 	AssignorOffload        bool
 	RackAwareTags          []string

@@ -94,3 +94,24 @@ func (g *Group) JoinedTopology(epoch int32) *topology.Topology {
 	}
 	return v.Content
 }
+
+// ReadsTopic says whether the group's topology, or an earlier one that members still run, has the topic as a source.
+func (g *Group) ReadsTopic(topic string) bool {
+	if g == nil || g.Topology == nil {
+		return false
+	}
+	if g.Topology.Reads(topic) {
+		return true
+	}
+	for _, v := range g.versions {
+		if v.Content == nil || !v.Content.Reads(topic) {
+			continue
+		}
+		for m := range g.Members() {
+			if m.Meta != nil && m.Meta.TopologyEpoch == v.Epoch {
+				return true
+			}
+		}
+	}
+	return false
+}

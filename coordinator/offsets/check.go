@@ -80,12 +80,23 @@ func grantedBy(g *fsm.Group, m *fsm.Member, req *CommitRequest) bool {
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		for j := range t.Partitions {
-			if !grantedPartition(g.Topology, m, t.Name, t.Partitions[j].Partition, req.MemberEpoch) {
+			p := t.Partitions[j].Partition
+			if !grantedPartition(g.Topology, m, t.Name, p, req.MemberEpoch) && !grantedEarlier(g, m, t.Name, p, req.MemberEpoch) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// grantedEarlier looks at the topology that the member runs where that is not the group's: it may commit for tasks of its own
+// until they are taken from it, also for topics that the group does not read any more.
+func grantedEarlier(g *fsm.Group, m *fsm.Member, topic string, partition, epoch int32) bool {
+	if m.Meta == nil || m.Meta.TopologyEpoch == g.Topology.Epoch {
+		return false
+	}
+	t := g.JoinedTopology(m.Meta.TopologyEpoch)
+	return t != nil && t != g.Topology && grantedPartition(t, m, topic, partition, epoch)
 }
 
 // grantedPartition accepts when any of the subtopologies that read the topic matches: Kafka looks at an arbitrary one.
@@ -138,7 +149,7 @@ func CheckDelete(g *fsm.Group, topic string) coordinator.Code {
 	switch {
 	case g == nil:
 		return coordinator.GroupIDNotFound
-	case g.NumMembers() > 0 && g.Topology != nil && g.Topology.Reads(topic):
+	case g.NumMembers() > 0 && g.ReadsTopic(topic):
 		return coordinator.GroupSubscribedToTopic
 	}
 	return coordinator.None

@@ -7,6 +7,7 @@ import (
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -32,12 +33,13 @@ func Describe(g *fsm.Group, soft *Soft, env *Env, groupID string) *Description {
 		Members:         make([]MemberDescription, 0, g.NumMembers()),
 		AssignorName:    assignorName(env),
 	}
+	line := lineageOf(g)
 	for m := range g.Members() {
 		offsets := soft.offsets(m.ID)
 		d.Members = append(d.Members, MemberDescription{
 			MemberID:       m.ID,
 			MemberEpoch:    currentOf(m).MemberEpoch,
-			Meta:           metaOf(m),
+			Meta:           shownMeta(&line, m),
 			TaskOffsets:    offsets.tasks,
 			TaskEndOffsets: offsets.ends,
 			Assigned:       currentOf(m).Assigned,
@@ -61,6 +63,18 @@ func TopicsProblem(g *fsm.Group, env *Env) string {
 		return topics.Configured.Problem.Error() + creationErrors(env, topics.Configured)
 	}
 	return ""
+}
+
+// shownMeta has the topology epoch that the member's topology has in the group now: an update that was taken back leaves
+// members with an older one.
+func shownMeta(l *lineage, m *fsm.Member) *record.MemberMetadata {
+	meta := metaOf(m)
+	if l.current == nil || meta.TopologyEpoch == l.current.Epoch || l.stale(meta.TopologyEpoch) {
+		return meta
+	}
+	c := *meta
+	c.TopologyEpoch = l.current.Epoch
+	return &c
 }
 
 func assignorName(env *Env) string {

@@ -59,6 +59,12 @@ type heartbeat struct {
 
 	offsets memberOffsets // as reported now; nil lists where the request has none
 
+	line        lineage
+	joined      int32              // the member's topology epoch after the request
+	newTopology *topology.Topology // what becomes the group's topology; nil: it keeps its own
+	history     []record.Record    // what becomes of the topologies before
+	detail      string             // of the update, for people
+
 	topology  *topology.Topology
 	topics    *ConfiguredTopics
 	validated int32
@@ -74,10 +80,11 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if err := h.findMember(d); err != nil {
 		return err
 	}
-	h.updateMember(d)
-	if err := h.updateTopology(d); err != nil {
+	if err := h.joinTopology(); err != nil {
 		return err
 	}
+	h.updateMember(d)
+	h.putTopology(d)
 	if err := h.configure(d); err != nil {
 		return err
 	}
@@ -134,6 +141,9 @@ func (h *heartbeat) bump(d *Decision) {
 	})
 	d.Cause = Cause{Kinds: h.causes, Epoch: h.epoch, MemberID: h.memberID, Host: h.meta.ClientHost,
 		Detail: inputDetail(h.causes, stored, h.topics.Configured, h.env.Settings)}
+	if h.detail != "" {
+		d.Cause.Detail = h.detail
+	}
 	if h.meta.InstanceID != nil {
 		d.Cause.InstanceID = *h.meta.InstanceID
 	}
@@ -185,13 +195,17 @@ func (h *heartbeat) delayUntil(d *Decision) int64 {
 
 // reconcile moves the member towards its goal.
 func (h *heartbeat) reconcile(d *Decision, goalEpoch int32, goal topology.Assignment) (*record.CurrentAssignment, *coordinator.Error) {
-	if reconciledTo(h.current, goalEpoch) || h.behind() {
+	misfit := false
+	if h.joining() || !reconciledTo(h.current, goalEpoch) {
+		goal, misfit = h.limit(goal)
+	}
+	if (reconciledTo(h.current, goalEpoch) || h.behind()) && !misfit {
 		return h.current, nil
 	}
 	r := reconciler{
 		group: h.group, process: h.meta.ProcessID, current: h.current, goal: goal, goalEpoch: goalEpoch,
 		reported: h.reported(), owned: topology.Assignment{Active: h.req.Active, Standby: h.req.Standby, Warmup: h.req.Warmup},
-		hold: h.env.HoldGrants, previous: h.current.MemberEpoch,
+		hold: h.env.HoldGrants, previous: h.current.MemberEpoch, redo: misfit,
 	}
 	switch {
 	case h.held:

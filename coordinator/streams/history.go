@@ -16,6 +16,8 @@ type TopologyState struct {
 	Restores int32
 	// Aborted says that the update to it was taken back.
 	Aborted bool
+	// Foreign says that the group never had it: members of a lower epoch came with it.
+	Foreign bool
 	// Declared is the epoch that apps send with it.
 	Declared int32
 	// Hash is [topology.Topology.ContentHash]; zero where nothing is known.
@@ -78,7 +80,7 @@ func TopologyHistory(g *fsm.Group) []TopologyState {
 
 func stateOfVersion(epoch int32, v *record.TopologyVersion) TopologyState {
 	s := TopologyState{
-		Epoch: epoch, Restores: -1, Aborted: v.Aborted, Declared: v.Declared, Hash: v.Hash, SinceMs: v.SinceMs, Content: v.Content, Tasks: v.Tasks,
+		Epoch: epoch, Restores: -1, Aborted: v.Aborted, Foreign: v.Foreign, Declared: v.Declared, Hash: v.Hash, SinceMs: v.SinceMs, Content: v.Content, Tasks: v.Tasks,
 	}
 	if v.Root != epoch {
 		s.Restores = v.Root

@@ -95,12 +95,43 @@ func (l *lineage) find(hash [topology.ContentHashSize]byte, declared *int32) (fo
 // known; nil when there is none.
 func (l *lineage) previous() (found *fsm.TopologyVersion) {
 	for v := range l.group.TopologyVersions() {
-		if v.Epoch < l.current.Epoch && v.Content != nil && v.Root != l.root {
+		if v.Epoch < l.current.Epoch && v.Content != nil && !v.Foreign && v.Root != l.root {
 			found = &v
 		}
 	}
 	return found
 }
+
+// learn keeps the topology with which a member comes that is behind the group, so that it goes on with what it may, and
+// returns the records and the topology epoch that stands for it. It is the one that the app sent, unless that is taken or
+// the group knows enough of them: then the member is one whose topology is not known, and has no tasks.
+func (l *lineage) learn(sent *topology.Topology) (epoch int32, records []record.Record) {
+	if sent.Epoch >= l.current.Epoch || l.version(sent.Epoch) != nil {
+		return unknownTopology, nil
+	}
+	contents := 0
+	for v := range l.group.TopologyVersions() {
+		if v.Content != nil && v.Epoch < l.current.Epoch {
+			contents++
+		}
+	}
+	if contents >= maxTopologyContents {
+		return sent.Epoch, nil
+	}
+	v := fsm.TopologyVersion{Epoch: sent.Epoch, TopologyVersion: &record.TopologyVersion{
+		Root: sent.Epoch, Declared: sent.Epoch, LastDeclared: sent.Epoch, Hash: sent.ContentHash(), Foreign: true, Content: sent.Clone(),
+	}}
+	r := record.Record{Key: l.key(v.Epoch), Value: v.TopologyVersion}
+	if record.Size(r) > record.MaxRecordSize {
+		return sent.Epoch, nil
+	}
+	l.changed = append(l.changed, v)
+	return v.Epoch, []record.Record{r}
+}
+
+// unknownTopology is the topology epoch of a member whose topology the group does not know, where the one that it sent stands
+// for another topology.
+const unknownTopology int32 = -1
 
 // replace makes next the group's topology, under the version v, and returns the records of the history. tasks are the task
 // counts of the topology of before, running the topology epochs of all members.

@@ -157,7 +157,7 @@ func (h *heartbeat) metaChanges() bool {
 		r.InstanceID != nil && !equalPtr(r.InstanceID, m.InstanceID) ||
 		r.RackID != nil && !equalPtr(r.RackID, m.RackID) ||
 		r.RebalanceTimeoutMs != -1 && r.RebalanceTimeoutMs != m.RebalanceTimeoutMs ||
-		r.Topology != nil && r.Topology.Epoch != m.TopologyEpoch ||
+		r.Topology != nil && h.joined != m.TopologyEpoch ||
 		r.ProcessID != nil && *r.ProcessID != m.ProcessID ||
 		(r.UserEndpoint != nil || h.joining()) && !equalPtr(r.UserEndpoint, m.UserEndpoint) ||
 		r.ClientTags != nil && !tagsEqual(r.ClientTags, m.ClientTags)
@@ -174,7 +174,7 @@ func (h *heartbeat) newMeta() *record.MemberMetadata {
 		m.RebalanceTimeoutMs = r.RebalanceTimeoutMs
 	}
 	if r.Topology != nil {
-		m.TopologyEpoch = r.Topology.Epoch
+		m.TopologyEpoch = h.joined
 	}
 	if r.ProcessID != nil {
 		m.ProcessID = strings.Clone(*r.ProcessID)

@@ -29,6 +29,9 @@ func (h *heartbeat) checkTasks(s *topology.SubtopologyTasks) *coordinator.Error 
 		if ok && p >= 0 && p < n || holds(h.current, topology.Task{Subtopology: s.Subtopology, Partition: p}) {
 			continue
 		}
+		if h.ownTask(topology.Task{Subtopology: s.Subtopology, Partition: p}) {
+			continue
+		}
 		if !ok {
 			return coordinator.Errorf(coordinator.InvalidRequest, "Subtopology %s does not exist in the topology.", s.Subtopology)
 		}

@@ -25,17 +25,19 @@ type reconciler struct {
 	hold bool
 	// previous is the member epoch that the member knows.
 	previous int32
+	// redo moves the member although it is at goalEpoch already.
+	redo bool
 }
 
 // next returns the member's next assignment, the current one itself where nothing changes.
 func (r *reconciler) next() (*record.CurrentAssignment, *coordinator.Error) {
 	c := r.current
-	if reconciledTo(c, r.goalEpoch) {
+	if reconciledTo(c, r.goalEpoch) && !r.redo {
 		return c, nil
 	}
 	switch c.State {
 	case record.MemberStable, record.MemberUnreleasedTasks:
-		if c.State == record.MemberStable && c.MemberEpoch == r.goalEpoch {
+		if c.State == record.MemberStable && c.MemberEpoch == r.goalEpoch && !r.redo {
 			return c, nil
 		}
 		return r.step(c.MemberEpoch), nil

@@ -14,13 +14,14 @@ import (
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
 // TestScripts plays testdata/*.txt. The commands:
 //
-//	settings NAME=VALUE…                       group settings, durations as 3s; also hold=true|false, tags=a,b,
+//	settings NAME=VALUE…                       group settings, durations as 3s; also policy=latest, fence=true, hold=true|false, tags=a,b,
 //	                                           fast=500ms (interval of members that cannot be held), holds=true|false
 //	topic NAME PARTITIONS                      create, grow or (0) delete an upstream topic
 //	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b regex=x.*,y repartition=r/4 sinks=s changelogs=c copartition=0,1,x0,r0"
@@ -28,6 +29,7 @@ import (
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
 //	advance DURATION | failover [clock=BY] | describe | state | topics-changed | creation-error TOPIC TEXT
+//	abort | history                            take the last topology update back; show the topologies
 //	journal                                    show the journal records of what follows
 //
 // A member's fields (process, instance, rack, endpoint, tags, topology, rebalance, host, client, version) are remembered.
@@ -132,6 +134,18 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		}
 		dec, err := s.take(limit)
 		return s.show(&dec, false) + s.stateLine(), err
+	case "abort":
+		env := s.env()
+		dec, refused := AbortTopology(s.group(), s.soft, &env, testGroup)
+		if refused != nil {
+			return refused.Error() + "\n", nil
+		}
+		if err := s.stand(&dec); err != nil {
+			return "", err
+		}
+		return s.show(&dec, false) + s.stateLine(), nil
+	case "history":
+		return showHistory(s.group()), nil
 	case "journal":
 		s.journal = true
 		return "", nil
@@ -188,6 +202,10 @@ func (s *script) set(args map[string]string) error {
 			s.settings.RebalanceHeartbeatIntervalMs = ms
 		case "holds":
 			s.mayHold, s.settings.HeartbeatHoldMs = v == "true", -1
+		case "policy":
+			s.settings.TopologyUpdatePolicy = v
+		case "fence":
+			s.settings.TopologyFenceOlder = v == "true"
 		case "offload":
 			s.offloadFrom = n
 		default:
@@ -356,6 +374,29 @@ func (s *script) request(cmd string, words []string, args map[string]string) (st
 		}
 	}
 	return s.show(&d, true) + s.stateLine(), nil
+}
+
+func showHistory(g *fsm.Group) (out string) {
+	for _, v := range TopologyHistory(g) {
+		out += fmt.Sprintf("%d declared=%d since=%d", v.Epoch, v.Declared, v.SinceMs)
+		if v.Content != nil {
+			out += fmt.Sprintf(" subtopologies=%d", len(v.Content.Subtopologies))
+		}
+		if v.Current {
+			out += " current"
+		}
+		if v.Restores != -1 {
+			out += fmt.Sprintf(" restores=%d", v.Restores)
+		}
+		if v.Aborted {
+			out += " aborted"
+		}
+		if v.Foreign {
+			out += " foreign"
+		}
+		out += fmt.Sprintf(" members=%v\n", v.Members)
+	}
+	return out
 }
 
 func optional(s string) *string {

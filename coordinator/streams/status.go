@@ -71,7 +71,7 @@ func (h *heartbeat) status() []Status {
 	if h.delayed != "" {
 		list = append(list, Status{StatusAssignmentDelayed, h.delayed})
 	}
-	if p := h.topics.Configured.Problem; p != nil {
+	if p := h.topics.Configured.Problem; p != nil && h.told(p.Kind) {
 		list = append(list, Status{StatusCode(p.Kind), p.Detail + creationErrors(&h.env, h.topics.Configured)})
 	}
 	if who := h.shutdown(); who != "" {

@@ -70,7 +70,7 @@ func (h *heartbeat) compute(d *Decision) (assignor.Assignment, error) {
 	self := *h
 	t := targetInput{
 		group: h.group, groupID: h.groupID, soft: h.soft, offsets: h.soft.offsets, env: &self.env, topics: h.topics.Configured,
-		epoch: h.epoch, self: &self,
+		epoch: h.epoch, self: &self, line: &self.line, validated: h.validated,
 	}
 	return t.compute(d)
 }
@@ -127,7 +127,10 @@ type targetInput struct {
 	env     *Env
 	topics  *topology.Configured
 	epoch   int32
-	self    *heartbeat // the member in the middle of its heartbeat; nil: none
+	// line are the group's topologies, and validated the newest one whose topics were complete.
+	line      *lineage
+	validated int32
+	self      *heartbeat // the member in the middle of its heartbeat; nil: none
 }
 
 // compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A failure leaves d as
@@ -160,11 +163,14 @@ type changedTargets struct {
 	goals   assignor.Assignment
 }
 
-// changes runs the assignor. A topology that is not ready gives everybody nothing.
+// changes runs the assignor. A topology that is not ready gives everybody nothing, unless the tasks of before go on.
 func (t *targetInput) changes() (changedTargets, error) {
 	spec, stored := t.spec()
 	goals := make(assignor.Assignment, len(spec.Members))
-	if t.topics.Ready() {
+	switch _, stands := t.line.standing(t.validated, t.topics); {
+	case stands:
+		goals = assignor.Kept(&spec)
+	case t.topics.Ready():
 		var err error
 		if goals, err = t.env.Assignor.Assign(spec); err != nil {
 			return changedTargets{}, err
@@ -208,26 +214,29 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 		RackAwareTags:      t.env.Settings.RackAwareTags,
 	}
 	stored := make([]*record.TargetMember, 0, n)
-	add := func(m assignor.Member, target *record.TargetMember) {
+	epochs := make([]int32, 0, n)
+	add := func(m assignor.Member, target *record.TargetMember, topologyEpoch int32) {
 		spec.Members = append(spec.Members, m)
 		stored = append(stored, target)
+		epochs = append(epochs, topologyEpoch)
 	}
 	self := t.self
 	if t.group != nil {
 		for m := range t.group.Members() {
 			if self != nil && m.ID >= self.memberID {
-				add(self.assignorMember(), self.target)
+				add(self.assignorMember(), self.target, self.meta.TopologyEpoch)
 				self = nil
 			}
 			if t.self != nil && (m.ID == t.self.memberID || t.self.replaced != nil && m.ID == t.self.replaced.ID) {
 				continue
 			}
-			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID)), m.Target)
+			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID)), m.Target, metaOf(m).TopologyEpoch)
 		}
 	}
 	if self != nil {
-		add(self.assignorMember(), self.target)
+		add(self.assignorMember(), self.target, self.meta.TopologyEpoch)
 	}
+	t.limits(&spec, epochs)
 	for i := range t.topics.Subtopologies {
 		s := &t.topics.Subtopologies[i]
 		spec.Subtopologies = append(spec.Subtopologies, assignor.Subtopology{ID: s.ID, Tasks: s.NumTasks, Stateful: s.Stateful})

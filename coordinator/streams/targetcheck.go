@@ -34,14 +34,20 @@ func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
 	}
 	active := make(map[topology.Task]string, total)
 	copies := make(map[processTask]string, total)
-	seen := 0
+	seen, stale := 0, 0
 	for i := range spec.Members {
 		m := &spec.Members[i]
+		if m.Stale {
+			stale++
+		}
 		goal, ok := goals[m.ID]
 		if !ok {
 			continue // nothing for this member
 		}
 		seen++
+		if m.Stale && !within(goal, m.Current) {
+			return fmt.Errorf("assignor: member %s runs an earlier topology and got tasks that it did not have", m.ID)
+		}
 		for role, tasks := range [...]topology.Tasks{goal.Active, goal.Standby, goal.Warmup} {
 			if !tasks.IsNormal() {
 				return fmt.Errorf("assignor: tasks of member %s are not in order", m.ID)
@@ -68,10 +74,15 @@ func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
 	if seen != len(goals) {
 		return fmt.Errorf("assignor: %d members got tasks who are not in the group", len(goals)-seen)
 	}
-	if len(active) != total && len(spec.Members) > 0 {
+	if len(active) != total && len(spec.Members) > stale {
 		return fmt.Errorf("assignor: %d of %d tasks are active nowhere", total-len(active), total)
 	}
 	return nil
+}
+
+// within says whether the tasks are among those that are held, each in its role.
+func within(goal, held topology.Assignment) bool {
+	return goal.Active.SubsetOf(held.Active) && goal.Standby.SubsetOf(held.Standby) && goal.Warmup.SubsetOf(held.Warmup)
 }
 
 type processTask struct {

@@ -49,7 +49,9 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 	if create := topics.Configured.Create; len(create) > 0 {
 		d.Effects = append(d.Effects, CreateTopics{Topics: create})
 	}
-	epoch := advanceEpoch(g, topics, env.Settings, d)
+	line := lineageOf(g)
+	validated := line.validated(groupMetadata(g).ValidatedTopologyEpoch, topics.Configured)
+	epoch := advanceEpoch(g, topics, validated, env.Settings, d)
 	if epoch <= assignmentEpoch(g) || d.Soft.InitialDelay == 0 && env.Now < soft.InitialDelayUntil {
 		return
 	}
@@ -57,7 +59,8 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 		d.Soft.Assignment = due
 		return
 	}
-	t := targetInput{group: g, groupID: g.ID, soft: soft, offsets: soft.offsets, env: env, topics: topics.Configured, epoch: epoch}
+	t := targetInput{group: g, groupID: g.ID, soft: soft, offsets: soft.offsets, env: env, topics: topics.Configured, epoch: epoch,
+		line: &line, validated: validated}
 	switch {
 	case !offloaded(g.NumMembers(), topics.Configured, env):
 	case len(d.Records) > 0: // the snapshot must be of the new epoch
@@ -72,9 +75,8 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 	}
 }
 
-func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, s *coordinator.GroupSettings, d *Decision) int32 {
+func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, validated int32, s *coordinator.GroupSettings, d *Decision) int32 {
 	stored := groupMetadata(g)
-	validated := validatedEpoch(topics.Configured)
 	causes := inputChanges(stored, validated, s)
 	if topics.Hash != stored.MetadataHash {
 		causes |= CauseTopicChange

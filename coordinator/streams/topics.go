@@ -20,7 +20,7 @@ func (h *heartbeat) configure(d *Decision) *coordinator.Error {
 	if topics.Hash != groupMetadata(h.group).MetadataHash && h.causes&CauseTopology == 0 {
 		h.causes |= CauseTopicChange
 	}
-	h.validated = validatedEpoch(topics.Configured)
+	h.validated = h.line.validated(groupMetadata(h.group).ValidatedTopologyEpoch, topics.Configured)
 	if create := topics.Configured.Create; len(create) > 0 {
 		d.Effects = append(d.Effects, CreateTopics{Topics: create})
 	}

@@ -222,8 +222,11 @@ func showRecord(r record.Record) string {
 		record.TypeGroupMetadata: "GroupMetadata", record.TypeMemberMetadata: "MemberMetadata",
 		record.TypeTargetMetadata: "TargetMetadata", record.TypeTargetMember: "TargetMember",
 		record.TypeCurrentAssignment: "CurrentAssignment", record.TypeTopology: "Topology",
-		record.TypeGroupMarks: "GroupMarks", record.TypeJournalEntry: "Journal",
+		record.TypeTopologyVersion: "TopologyVersion", record.TypeGroupMarks: "GroupMarks", record.TypeJournalEntry: "Journal",
 	}[r.Key.Type]
+	if r.Key.Type == record.TypeTopologyVersion {
+		name += fmt.Sprintf(" %d", r.Key.ID)
+	}
 	if r.Key.Member != "" {
 		name += " " + r.Key.Member
 	}
@@ -262,10 +265,29 @@ func showRecord(r record.Record) string {
 		return fmt.Sprintf("%s shutdown-by=%s delay-until=%d empty-since=%d", name, v.ShutdownBy, v.DelayUntilMs, v.EmptySinceMs)
 	case *record.JournalEntry:
 		return name + " " + showJournal(v)
+	case *record.TopologyVersion:
+		return name + " " + showVersion(v)
 	case *record.Topology:
 		return fmt.Sprintf("%s epoch=%d subtopologies=%d", name, v.Epoch, len(v.Subtopologies))
 	}
 	return name + " ?"
+}
+
+func showVersion(v *record.TopologyVersion) string {
+	s := fmt.Sprintf("root=%d declared=%d last=%d since=%d", v.Root, v.Declared, v.LastDeclared, v.SinceMs)
+	if v.Content != nil {
+		s += fmt.Sprintf(" subtopologies=%d", len(v.Content.Subtopologies))
+	}
+	for _, c := range v.Tasks {
+		s += fmt.Sprintf(" tasks %s:%d", c.Subtopology, c.Tasks)
+	}
+	if v.Aborted {
+		s += " aborted"
+	}
+	if v.Foreign {
+		s += " foreign"
+	}
+	return s
 }
 
 // showJournal prints an entry: its causes, then the times that it has come to.

@@ -17,6 +17,8 @@ type TopologyVersion struct {
 	SinceMs int64
 	// Aborted says that it was the group's topology until the update to it was taken back.
 	Aborted bool
+	// Foreign says that the group never had it: a member with a lower epoch came with it.
+	Foreign bool
 	// Content is nil for the group's topology of now, which has a record of its own (type 23), and where no member runs it
 	// any more and the group could not go back to it.
 	Content *topology.Topology
@@ -36,6 +38,7 @@ const minTaskCount = 6 // id, count, tagged section
 const (
 	versionAborted = 1 << iota
 	versionContent
+	versionForeign
 )
 
 func (w *writer) topologyVersion(v *TopologyVersion) {
@@ -50,6 +53,9 @@ func (w *writer) topologyVersion(v *TopologyVersion) {
 	}
 	if v.Content != nil {
 		flags |= versionContent
+	}
+	if v.Foreign {
+		flags |= versionForeign
 	}
 	w.int8(flags)
 	if v.Content != nil {
@@ -69,7 +75,7 @@ func (r *reader) topologyVersion() *TopologyVersion {
 	copy(v.Hash[:], r.take(len(v.Hash)))
 	v.SinceMs = r.int64()
 	flags := r.int8()
-	v.Aborted = flags&versionAborted != 0
+	v.Aborted, v.Foreign = flags&versionAborted != 0, flags&versionForeign != 0
 	if flags&versionContent != 0 {
 		v.Content = &r.topology().Topology
 	}
