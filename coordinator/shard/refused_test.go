@@ -53,7 +53,14 @@ func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 		"unknown instance id":    {with(beat("g", "a", 2), func(h *streams.HeartbeatRequest) { h.InstanceID = &unknown }), coordinator.UnknownMemberID},
 		"another topology": {with(join("g", "a"), func(h *streams.HeartbeatRequest) {
 			h.Topology.Subtopologies[0].SourceTopics = []string{"other"}
-		}), coordinator.InvalidRequest},
+		}), coordinator.StreamsInvalidTopologyEpoch},
+		"a topology that is too new": {with(join("g", "a"), func(h *streams.HeartbeatRequest) {
+			h.Topology.Epoch += 2
+		}), coordinator.StreamsInvalidTopologyEpoch},
+		"an update that cannot be": {with(join("g", "a"), func(h *streams.HeartbeatRequest) {
+			h.Topology.Epoch++
+			h.Topology.Subtopologies[0].SourceTopics = nil
+		}), coordinator.StreamsInvalidTopology},
 		"a topology that cannot be": {with(join("new", "a"), func(h *streams.HeartbeatRequest) {
 			h.Topology.Subtopologies = append(h.Topology.Subtopologies, h.Topology.Subtopologies[0])
 		}), coordinator.StreamsInvalidTopology},

@@ -60,10 +60,10 @@ type heartbeat struct {
 	offsets memberOffsets // as reported now; nil lists where the request has none
 
 	line        lineage
-	joined      int32              // the member's topology epoch after the request
-	newTopology *topology.Topology // what becomes the group's topology; nil: it keeps its own
-	history     []record.Record    // what becomes of the topologies before
-	detail      string             // of the update, for people
+	joined      int32            // the member's topology epoch after the request
+	newTopology *record.Topology // what becomes the group's topology; nil: it keeps its own
+	history     []record.Record  // what becomes of the topologies before
+	detail      string           // of the update, for people
 
 	topology  *topology.Topology
 	topics    *ConfiguredTopics

@@ -31,8 +31,9 @@ func (h *heartbeat) joinTopology() *coordinator.Error {
 		if err := checkTopology(sent); err != nil {
 			return err
 		}
-		h.line.current, h.line.root, h.joined = sent.Clone(), sent.Epoch, sent.Epoch
-		h.newTopology = h.line.current
+		// What is configured in memory is known by the address of the topology: it is the record's.
+		h.newTopology = &record.Topology{Topology: *sent.Clone()}
+		h.line.current, h.line.root, h.joined = &h.newTopology.Topology, sent.Epoch, sent.Epoch
 		return nil
 	}
 	v := h.line.judge(sent, h.env.Settings.TopologyUpdatePolicy == PolicyLatest, numMembers(h.group) == 0)
@@ -142,14 +143,15 @@ func (h *heartbeat) startUpdate(sent *topology.Topology, v verdict) *coordinator
 	if err := checkTopology(sent); err != nil {
 		return err
 	}
-	next := sent.Clone()
+	h.newTopology = &record.Topology{Topology: *sent.Clone()}
+	next := &h.newTopology.Topology
 	next.Epoch = v.epoch
 	from := h.line.current
 	running := runningEpochs(h.group)
 	h.history = h.line.replace(next, record.TopologyVersion{
 		Root: v.epoch, Declared: sent.Epoch, LastDeclared: v.lastDeclared, Hash: next.ContentHash(), SinceMs: h.env.Now,
 	}, taskCounts(h.soft, from), running)
-	h.joined, h.newTopology = v.epoch, next
+	h.joined = v.epoch
 	h.detail = fmt.Sprintf("topology epoch %d -> %d: %s", from.Epoch, next.Epoch, differences(from, next))
 	return nil
 }
@@ -164,7 +166,7 @@ func (h *heartbeat) putTopology(d *Decision) {
 	}
 	h.causes |= CauseTopology
 	d.Records = append(d.Records, record.Record{
-		Key: record.Key{Type: record.TypeTopology, Group: h.groupID}, Value: &record.Topology{Topology: *h.newTopology},
+		Key: record.Key{Type: record.TypeTopology, Group: h.groupID}, Value: h.newTopology,
 	})
 }
 

@@ -132,7 +132,7 @@ var mutations = []mutation{
 	{
 		4, "a member that uses its previous epoch is told again before it is moved on",
 		"coordinator/streams/heartbeat.go",
-		"	if reconciledTo(h.current, goalEpoch) || h.behind() {\n", "	if reconciledTo(h.current, goalEpoch) {\n",
+		"	if (reconciledTo(h.current, goalEpoch) || h.behind()) && !misfit {\n", "	if reconciledTo(h.current, goalEpoch) && !misfit {\n",
 		"coordinator/streams", "TestScripts/lost_responses.txt",
 	},
 	{
