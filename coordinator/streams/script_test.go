@@ -136,7 +136,11 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		return s.show(&dec, false) + s.stateLine(), err
 	case "abort":
 		env := s.env()
-		dec, refused := AbortTopology(s.group(), s.soft, &env, testGroup)
+		epoch := int32(0)
+		if g := s.group(); g != nil {
+			epoch = g.Topology.Epoch
+		}
+		dec, _, refused := AbortTopology(s.group(), s.soft, &env, testGroup, epoch)
 		if refused != nil {
 			return refused.Error() + "\n", nil
 		}
