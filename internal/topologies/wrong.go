@@ -167,11 +167,13 @@ func malformedFields() []Case {
 		},
 		{
 			Name: "a repartition topic with two counts", Topology: of(subtopology("0", "in").to("r"), subtopology("1").fixed("r", 3), subtopology("2").from("r")),
-			Says: []string{"Repartition source topic r is declared with Partitions 0 and 3"}, Kafka: crash, Why: whyMalformed,
+			Says:  []string{"Repartition source topic r is declared with Partitions 0 and 3"},
+			Kafka: &Outcome{Create: Counts{"r": 3}, Tasks: Counts{"0": 4, "1": 3, "2": 3}}, Why: whyMalformed,
 		},
 		{
 			Name: "a repartition topic that is a source", Topology: of(subtopology("0", "in").to("more"), subtopology("1").from("more"), subtopology("2", "more")),
-			Says: []string{"Repartition source topic more of subtopology 1 is also in SourceTopics of subtopology 2"}, Kafka: crash, Why: whyMalformed,
+			Says:  []string{"Repartition source topic more of subtopology 1 is also in SourceTopics of subtopology 2"},
+			Kafka: &Outcome{Problem: topology.IncorrectlyPartitionedTopics}, Why: whyMalformed,
 		},
 		{Name: "no name", Topology: of(subtopology("0", "")), Says: []string{"are not valid topic names"}},
 		{Name: "dots", Topology: of(subtopology("0", "in").to("..")), Says: []string{"Topic names .. are not valid topic names"}},

@@ -240,6 +240,15 @@ func (p *Probe) Settle(within time.Duration) error {
 // Settled says whether the member has acknowledged its tasks, and owns what it was last told.
 func (p *Probe) Settled() bool { return p.Epoch > 0 && !p.ack }
 
+// Active are the active tasks that the member was last told, as partitions by subtopology.
+func (p *Probe) Active() map[string][]int32 {
+	active := map[string][]int32{}
+	for _, t := range p.tasks[0] {
+		active[t.SubtopologyID] = append(active[t.SubtopologyID], t.Partitions...)
+	}
+	return active
+}
+
 // Commit commits offsets as a member that has the right to do so.
 func (p *Probe) Commit(topic string, offsets map[int32]int64) error {
 	if err := p.connect(5 * time.Second); err != nil {
