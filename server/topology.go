@@ -49,7 +49,7 @@ func (n *Node) LocalTopology(id string) (web.GroupTopology, bool) {
 		metadata = image
 		configured, _ = topology.Configure(g.Topology, image) // the problem says why it cannot be
 		view.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
-		resolution := topology.Resolve(g.Topology, image, nil)
+		resolution := topology.Resolve(g.Topology, image)
 		resolved = resolution.Resolved
 		view.Missing = missingTopics(resolution, configured, image, n.creator.Error)
 	}

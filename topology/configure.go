@@ -13,7 +13,9 @@ const MaxTasks = 100_000
 // Configure sets a valid topology against the topics that exist: it decides the partition counts of internal topics
 // and the number of tasks, and finds out what is missing (Kafka's InternalTopicManager.configureTopics). The result
 // does not depend on the order of anything in t. The error is an *InvalidTopology: no topics could make t run.
-func Configure(t *Topology, m Metadata) (*Configured, error) { return Resolve(t, m, nil).Configure(m) }
+func Configure(t *Topology, m Metadata) (*Configured, error) {
+	return Resolve(t, m).Configure(m)
+}
 
 // Configure is [Configure] for the topology and the metadata that were resolved.
 func (r *Resolution) Configure(m Metadata) (*Configured, error) {

@@ -15,7 +15,7 @@ const topicHashVersion = 0
 // MetadataHash is the hash of the existing topics that t needs, bit-exact with Kafka's Utils.computeGroupHash over
 // Utils.computeTopicHash (KIP-1101): a group whose hash differs from its topics' has to be configured anew. Topics
 // that do not exist are left out; the hash of no topic is 0.
-func MetadataHash(t *Topology, m Metadata) int64 { return Resolve(t, m, nil).MetadataHash(m) }
+func MetadataHash(t *Topology, m Metadata) int64 { return Resolve(t, m).MetadataHash(m) }
 
 // MetadataHash is [MetadataHash] for the topology and the metadata that were resolved: topics that patterns match count as
 // if they were named.

@@ -41,7 +41,7 @@ type pattern struct {
 var compiled = patternMemo{patterns: map[string]*pattern{}}
 
 // maxRemembered bounds what is remembered, in states of about 130 bytes.
-const maxRemembered = 100_000
+const maxRemembered = 400_000
 
 type patternMemo struct {
 	mu       sync.RWMutex

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -23,13 +24,15 @@ type Resolution struct {
 	Topology, Resolved *Topology
 	// matches has the topics, sorted, of each pattern.
 	matches map[string][]string
-	names   []string
 }
 
 // Resolve finds the topics that the patterns of t match. A pattern matches whole names. As with the pattern of a consumer's
-// subscription, Kafka's own topics are never matched; nor are the internal topics of t, which would be read twice. old is
-// an earlier resolution or nil: the names that it has seen are not looked at again.
-func Resolve(t *Topology, m Metadata, old *Resolution) *Resolution {
+// subscription, Kafka's own topics are never matched; nor are the internal topics of t, which would be read twice.
+func Resolve(t *Topology, m Metadata) *Resolution { return (*Resolution)(nil).Resolve(t, m, 0) }
+
+// Resolve is [Resolve] after old, which is what t was resolved to at an earlier version of m, or nil: of a [ChangeLog] only
+// the names that changed since are looked at, and where nothing changed old itself is returned.
+func (old *Resolution) Resolve(t *Topology, m Metadata, version uint64) *Resolution {
 	if old != nil && old.Topology != t {
 		old = nil
 	}
@@ -39,79 +42,64 @@ func Resolve(t *Topology, m Metadata, old *Resolution) *Resolution {
 		}
 		return old
 	}
-	r := &Resolution{Topology: t, matches: map[string][]string{}, names: m.Names()}
-	if old != nil && slices.Equal(old.names, r.names) {
-		return old
-	}
-	var seen []string
-	if old != nil {
-		seen = old.names
-	}
-	added, removed := difference(seen, r.names)
-	changed := old == nil
+	r := &Resolution{Topology: t, matches: map[string][]string{}}
 	skip := t.neverMatched()
+	names, since := m.Names, false
+	if log, ok := m.(ChangeLog); ok && old != nil {
+		if changed, ok := log.ChangedSince(version); ok {
+			names, since = func() []string { return changed }, true
+		}
+	}
 	for i := range t.Subtopologies {
 		for _, text := range t.Subtopologies[i].SourceTopicRegex {
 			if _, ok := r.matches[text]; ok {
 				continue
 			}
-			var before []string
-			if old != nil {
-				before = old.matches[text]
+			matched := match(text, names(), skip)
+			if since {
+				matched = update(old.matches[text], matched, m)
 			}
-			r.matches[text] = rematch(text, before, added, removed, skip)
-			changed = changed || !slices.Equal(before, r.matches[text])
+			r.matches[text] = matched
 		}
 	}
-	if !changed {
-		r.Resolved = old.Resolved
-		return r
+	if old != nil && maps.EqualFunc(old.matches, r.matches, slices.Equal) {
+		return old
 	}
 	r.Resolved = r.resolve()
 	return r
 }
 
-// rematch are the topics that a pattern matches after some came and some went. A pattern that nothing can be made of
-// matches nothing; [Validate] refuses it.
-func rematch(text string, before, added, removed []string, skip map[string]struct{}) []string {
+// match are those of the names that a pattern matches. A pattern that nothing can be made of matches nothing; [Validate]
+// refuses it.
+func match(text string, names []string, skip map[string]struct{}) (matched []string) {
 	p, err := compilePattern(text)
 	if err != nil {
 		return nil
 	}
-	now := before
-	if slices.ContainsFunc(removed, p.match) {
-		now = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return contains(removed, name) })
-	}
-	matched := slices.Clip(now)
-	for _, name := range added {
+	for _, name := range names {
 		if p.match(name) {
 			if _, ok := skip[name]; !ok {
 				matched = append(matched, name)
 			}
 		}
 	}
-	if len(matched) > len(now) && len(now) > 0 {
-		slices.Sort(matched)
-	}
 	return matched
 }
 
-// difference are the names that only one of two sorted lists has.
-func difference(before, now []string) (added, removed []string) {
-	if len(before) == 0 {
-		return now, nil
+// update is a sorted list of topics after those of another list came or went.
+func update(before, changed []string, m Metadata) []string {
+	if len(changed) == 0 {
+		return before
 	}
-	for len(before) > 0 && len(now) > 0 {
-		switch {
-		case before[0] == now[0]:
-			before, now = before[1:], now[1:]
-		case before[0] < now[0]:
-			removed, before = append(removed, before[0]), before[1:]
-		default:
-			added, now = append(added, now[0]), now[1:]
+	slices.Sort(changed)
+	now := slices.DeleteFunc(slices.Clone(before), func(name string) bool { return contains(changed, name) })
+	for _, name := range changed {
+		if _, ok := m.Topic(name); ok {
+			now = append(now, name)
 		}
 	}
-	return append(added, now...), append(removed, before...)
+	slices.Sort(now)
+	return slices.Compact(now)
 }
 
 // resolve adds the matches to the source topics.

@@ -111,14 +111,19 @@ func TestResolveAgreesWithTheRules(t *testing.T) {
 		top := genPatterned(t)
 		sent := top.Clone()
 		var before *Resolution
-		for i := range 3 { // topics come and go; what was found before is used again
+		was := fakeMetadata{}
+		for i := range 4 { // topics come and go; what was found before is used again
 			m := genTopics(t, fmt.Sprint("topics", i))
-			r := Resolve(top, m, before)
+			var view Metadata = m
+			if rapid.Bool().Draw(t, "logged") {
+				view = changedTopics{m, changesOf(was, m)}
+			}
+			r := before.Resolve(top, view, 0)
 			want := naive(top, m)
 			if d := cmp.Diff(want, sourcesOf(r.Resolved)); d != "" {
 				t.Fatalf("after %d changes: %s", i, d)
 			}
-			if d := cmp.Diff(sourcesOf(Resolve(top, m, nil).Resolved), sourcesOf(r.Resolved)); d != "" {
+			if d := cmp.Diff(sourcesOf(Resolve(top, m).Resolved), sourcesOf(r.Resolved)); d != "" {
 				t.Fatalf("another outcome without the earlier one: %s", d)
 			}
 			if d := cmp.Diff(sent, r.Topology); d != "" {
@@ -135,9 +140,28 @@ func TestResolveAgreesWithTheRules(t *testing.T) {
 					}
 				}
 			}
-			before = r
+			before, was = r, m
 		}
 	})
+}
+
+// changedTopics know what changed since the version that is asked for.
+type changedTopics struct {
+	fakeMetadata
+	changed []string
+}
+
+func (c changedTopics) ChangedSince(uint64) ([]string, bool) { return c.changed, true }
+
+func changesOf(was, now fakeMetadata) (names []string) {
+	for _, name := range someNames {
+		a, before := was[name]
+		b, after := now[name]
+		if a != b || before != after {
+			names = append(names, name, name) // twice changed
+		}
+	}
+	return names
 }
 
 func TestResolutionDoesNotDependOnOrder(t *testing.T) {
@@ -181,21 +205,21 @@ func TestHashOfPatterns(t *testing.T) {
 	top := &Topology{Subtopologies: []Subtopology{{ID: "0", SourceTopicRegex: []string{"in-.*"},
 		StateChangelogTopics: []InternalTopic{{Name: "in-log"}}}}}
 	m := fakeMetadata{"in-a": 1}
-	r := Resolve(top, m, nil)
+	r := Resolve(top, m)
 	first := r.MetadataHash(m)
 	if first != MetadataHash(&Topology{Subtopologies: []Subtopology{{ID: "0", SourceTopics: []string{"in-a"}}}}, m) {
 		t.Error("the hash is not that of the topics that match")
 	}
 	m["out"] = 1
-	if r = Resolve(top, m, r); r.MetadataHash(m) != first {
+	if r = r.Resolve(top, m, 0); r.MetadataHash(m) != first {
 		t.Error("a topic that no pattern matches changed the hash")
 	}
 	m["in-b"] = 1
-	if r = Resolve(top, m, r); r.MetadataHash(m) == first {
+	if r = r.Resolve(top, m, 0); r.MetadataHash(m) == first {
 		t.Error("a topic that a pattern matches did not change the hash")
 	}
 	delete(m, "in-b")
-	if r = Resolve(top, m, r); r.MetadataHash(m) != first {
+	if r = r.Resolve(top, m, 0); r.MetadataHash(m) != first {
 		t.Error("the hash remembers a topic that is gone")
 	}
 }
@@ -204,19 +228,19 @@ func TestHashOfPatterns(t *testing.T) {
 func TestResolveSharesWhatStays(t *testing.T) {
 	top := &Topology{Subtopologies: []Subtopology{{ID: "0", SourceTopicRegex: []string{"in-.*"}}}}
 	m := fakeMetadata{"in-a": 1}
-	r := Resolve(top, m, nil)
-	if Resolve(top, m, r) != r {
+	r := Resolve(top, m)
+	if r.Resolve(top, m, 0) != r {
 		t.Error("resolved anew without a new topic")
 	}
 	m["out"] = 1
-	if next := Resolve(top, m, r); next.Resolved != r.Resolved {
+	if next := r.Resolve(top, m, 0); next.Resolved != r.Resolved {
 		t.Error("resolved anew for a topic that does not match")
 	}
 	named := &Topology{Subtopologies: []Subtopology{{ID: "0", SourceTopics: []string{"a"}}}}
-	if r := Resolve(named, m, nil); r.Resolved != named || Resolve(named, m, r) != r {
+	if r := Resolve(named, m); r.Resolved != named || r.Resolve(named, m, 0) != r {
 		t.Error("a topology without patterns is not its own resolution")
 	}
-	if Resolve(named, m, r).Topology != named {
+	if r.Resolve(named, m, 0).Topology != named {
 		t.Error("the resolution of another topology was used")
 	}
 }
@@ -270,7 +294,7 @@ func TestPatternLimits(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.refused)
 		}
 		if c.refused != "" {
-			if r := Resolve(c.topology, fakeMetadata{"a": 1}, nil); r == nil {
+			if r := Resolve(c.topology, fakeMetadata{"a": 1}); r == nil {
 				t.Errorf("%s: nothing is resolved", name)
 			}
 		}
@@ -340,10 +364,10 @@ func TestAutomaton(t *testing.T) {
 // TestUnmatchedPatterns: each pattern that waits for a topic is named once.
 func TestUnmatchedPatterns(t *testing.T) {
 	top, topics := parseTopology(t, "topic eu-a 1\nsub 0 source=eu-a regex=eu-.*,us-.*\nsub 1 source=eu-a regex=asia,us-.*")
-	if got := Resolve(top, topics, nil).Unmatched(); !slices.Equal(got, []string{"asia", "us-.*"}) {
+	if got := Resolve(top, topics).Unmatched(); !slices.Equal(got, []string{"asia", "us-.*"}) {
 		t.Error(got)
 	}
-	if got := Resolve(&Topology{}, topics, nil).Unmatched(); len(got) != 0 {
+	if got := Resolve(&Topology{}, topics).Unmatched(); len(got) != 0 {
 		t.Error(got)
 	}
 }

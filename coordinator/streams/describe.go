@@ -93,7 +93,7 @@ func resolved(t *topology.Topology, env *Env) *topology.Topology {
 	if env.Metadata == nil || !t.HasPatterns() {
 		return t
 	}
-	return topology.Resolve(t, env.Metadata, nil).Resolved
+	return topology.Resolve(t, env.Metadata).Resolved
 }
 
 // describeTopology is the topology with the real partition counts where it is ready, else as the client sent it; ids

@@ -103,6 +103,12 @@ func (r *bytesReader) topology() *topology.Topology {
 				SourceTopics: []int16{int16(r.below(4)) - 1}, RepartitionSourceTopics: []int16{int16(r.below(4)) - 1},
 			}}
 		}
+		if r.below(4) == 3 {
+			s.SourceTopicRegex = []string{[]string{"t.*", "t[01]", "r.*|c.*", "(", "", "x"}[r.below(6)]}
+			if r.flag() {
+				s.CopartitionGroups = append(s.CopartitionGroups, topology.CopartitionGroup{SourceTopicRegex: []int16{int16(r.below(3)) - 1}})
+			}
+		}
 		t.Subtopologies = append(t.Subtopologies, s)
 	}
 	return t
