@@ -39,6 +39,7 @@ func TestTopologies(t *testing.T) {
 		{"source-created-in-time", sourceCreatedInTime},
 		{"source-created-late", sourceCreatedLate},
 		{"source-grown", sourceGrown},
+		{"versions-rolled", versionsRolled},
 		{"changelog-deleted", changelogDeleted},
 		{"internal-topic-wrong", internalTopicWrong},
 	} {

@@ -91,7 +91,7 @@ final class Topologies {
     }
 
     /**
-     * Two versions of an application. Word count, subtopologies 0 and 2, is the same in both. Subtopology 1 copies
+     * Two versions of an application. Word count, subtopologies 0 and 1, is the same in both. Subtopology 2 copies
      * {@code APP.side} in upper case to {@code APP.side-out}; the second version has it count the keys, too.
      */
     private static void rolled(final StreamsBuilder builder, final String app, final boolean second) {
