@@ -58,6 +58,7 @@ func (n *Node) useTopics() {
 	var registry prometheus.Registerer
 	if n.parts.Registry != nil {
 		registry = n.parts.Registry
+		registry.MustRegister(watchMetrics{n.watcher})
 	}
 	measured = newTopicMetrics(registry, n.creator.Wanted)
 	if source, ok := n.parts.Topics.(topicctl.SettingsSource); ok {
