@@ -109,7 +109,9 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 	n.assignors = newAssignors(cfg.Streams.Assignors)
 	n.observer = newObserver(parts.Logger.Named("group"), parts.Registry)
 	n.measure()
-	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{Source: parts.Topics, Logger: parts.Logger.Named("topics")})
+	n.watcher = topicctl.NewWatcher(topicctl.WatcherConfig{
+		Source: parts.Topics, Logger: parts.Logger.Named("topics"), Needed: (&neededTopics{node: n}).names,
+	})
 	n.useTopics()
 	n.cluster = newCluster(n)
 	n.groupConfigs = newGroupConfigs(n)

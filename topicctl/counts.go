@@ -9,6 +9,8 @@ import (
 type Counts struct {
 	// Polls are the questions to the upstream, and Failures those of them without a good answer.
 	Polls, Failures uint64
+	// Named are the questions for no more than the topics that groups need.
+	Named uint64
 	// Doubted are the answers of which something was not believed, because it was said for the first time or by a broker
 	// that may lag.
 	Doubted uint64
@@ -19,9 +21,9 @@ type Counts struct {
 }
 
 type counts struct {
-	polls, failures, doubted atomic.Uint64
-	answered                 atomic.Pointer[time.Time]
-	busy                     atomic.Int64 // ns
+	polls, failures, named, doubted atomic.Uint64
+	answered                        atomic.Pointer[time.Time]
+	busy                            atomic.Int64 // ns
 }
 
 func (c *counts) polled(now time.Time, took time.Duration, err error) {
@@ -37,7 +39,7 @@ func (c *counts) polled(now time.Time, took time.Duration, err error) {
 // Counts reports what the watch has done.
 func (w *Watcher) Counts() Counts {
 	c := Counts{
-		Polls: w.counts.polls.Load(), Failures: w.counts.failures.Load(), Doubted: w.counts.doubted.Load(),
+		Polls: w.counts.polls.Load(), Failures: w.counts.failures.Load(), Named: w.counts.named.Load(), Doubted: w.counts.doubted.Load(),
 		Busy: time.Duration(w.counts.busy.Load()),
 	}
 	if at := w.counts.answered.Load(); at != nil {

@@ -17,6 +17,13 @@ type Source interface {
 	CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error)
 }
 
+// NamedSource is a Source that can be asked for some topics alone.
+type NamedSource interface {
+	Source
+	// NamedMetadata reports the named topics and every broker; a topic that does not exist is left out.
+	NamedMetadata(ctx context.Context, names []string) (*Snapshot, error)
+}
+
 // ErrTopicExists is wrapped by a Source's error for a topic that exists (TOPIC_ALREADY_EXISTS).
 var ErrTopicExists = errors.New("topic exists")
 

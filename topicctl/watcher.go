@@ -24,6 +24,14 @@ type WatcherConfig struct {
 	// Lag is for how long a broker that did not answer before is taken for one that may lag behind the image, unless it
 	// agrees with it; 5 s by default.
 	Lag time.Duration
+	// Needed returns the topics that groups need now, there or not, sorted, and whether they may need any other, too. nil
+	// means any. The upstream is asked for these alone between questions for all topics where that is worth it, if Source
+	// is a [NamedSource].
+	Needed func() (names []string, others bool)
+	// AllFrom is the number of topics from which on that is worth it, 1000 by default, and AllInterval the time from one
+	// question for all topics to the next then, 10 s by default.
+	AllFrom     int
+	AllInterval time.Duration
 	// MinGap is the least time between two polls that [Watcher.Refresh] asks for; 50 ms by default.
 	MinGap time.Duration
 	// Timeout bounds one poll; 5 s by default.
@@ -37,7 +45,8 @@ type Watcher struct {
 	status  atomic.Pointer[Status]
 	asOf    atomic.Pointer[time.Time] // when the last question was asked whose answer is in the image
 	counts  counts
-	doubts  doubts // of Run
+	allAt   time.Time // of Run: when all topics were asked for last
+	doubts  doubts    // of Run
 	refresh chan struct{}
 	urgent  chan struct{}
 	ready   chan struct{}
@@ -64,6 +73,8 @@ func NewWatcher(cfg WatcherConfig) *Watcher {
 	}
 	cfg.Interval = orDefault(cfg.Interval, 700*time.Millisecond)
 	cfg.Confirm = orDefault(cfg.Confirm, 150*time.Millisecond)
+	cfg.AllFrom = orDefault(cfg.AllFrom, 1000)
+	cfg.AllInterval = orDefault(cfg.AllInterval, 10*time.Second)
 	cfg.Lag = orDefault(cfg.Lag, 5*time.Second)
 	cfg.MinGap = orDefault(cfg.MinGap, 50*time.Millisecond)
 	cfg.Timeout = orDefault(cfg.Timeout, 5*time.Second)
@@ -130,14 +141,14 @@ func (w *Watcher) Renew(ctx context.Context) {
 // Run polls until ctx ends. It must be called once.
 func (w *Watcher) Run(ctx context.Context) {
 	gap := w.cfg.Interval
-	doubted := false
+	doubted, asked := false, true
 	for {
 		w.mu.Lock()
 		waiting := w.waiting
 		w.waiting = nil
 		w.mu.Unlock()
 		began := time.Now()
-		w.poll(ctx)
+		w.poll(ctx, asked || len(waiting) > 0)
 		took := time.Since(began)
 		for _, polled := range waiting {
 			close(polled)
@@ -150,7 +161,8 @@ func (w *Watcher) Run(ctx context.Context) {
 			wait = min(gap, w.cfg.Confirm)
 		}
 		doubted = w.doubts.undecided()
-		asked, err := w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
+		var err error
+		asked, err = w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
 		if err != nil {
 			return
 		}
@@ -188,12 +200,10 @@ func (w *Watcher) sleep(ctx context.Context, d, minGap time.Duration) (asked boo
 	}
 }
 
-// poll asks once and takes over what is believed of the answer.
-func (w *Watcher) poll(ctx context.Context) {
-	asked := time.Now()
-	pollCtx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
-	snapshot, err := w.cfg.Source.Metadata(pollCtx)
-	cancel()
+// poll asks once and takes over what is believed of the answer. Unless all topics are wanted, those that groups need may do.
+func (w *Watcher) poll(ctx context.Context, all bool) {
+	began := time.Now()
+	snapshot, names, err := w.ask(ctx, all)
 	if err == nil && len(snapshot.Brokers) == 0 {
 		err = errors.New("the upstream names no brokers")
 	}
@@ -202,16 +212,20 @@ func (w *Watcher) poll(ctx context.Context) {
 	}
 	now := time.Now()
 	w.note(err)
-	w.counts.polled(now, now.Sub(asked), err)
+	w.counts.polled(now, now.Sub(began), err)
 	if err != nil {
 		return
 	}
 	old := w.image.Load()
+	if names != nil {
+		snapshot = within(old.topics, snapshot, names)
+	}
 	topics, changed := w.doubts.settle(old.topics, snapshot, now)
 	image := old.follow(snapshot, topics, changed)
 	if w.doubts.undecided() {
 		w.counts.doubted.Add(1)
-	} else {
+	} else if names == nil {
+		asked := w.allAt
 		defer w.asOf.Store(&asked) // after the image
 	}
 	if image == old {

@@ -15,7 +15,7 @@ import (
 	"github.com/coordd/coordd/topicctl"
 )
 
-var _ topicctl.Source = (*Client)(nil)
+var _ topicctl.NamedSource = (*Client)(nil)
 
 // metadataWatch asks for all topics, again and again. It has connections of its own, because answers are large and would
 // hold up others.
@@ -28,12 +28,15 @@ type metadataWatch struct {
 	// broker does not go back.
 	brokers []int32
 	reader  metadataReader
+	named   metadataReader // of answers about some topics
 
 	connects connects
 }
 
 func newMetadataWatch(base []kgo.Opt, admin *kgo.Client) (*metadataWatch, error) {
 	w := &metadataWatch{admin: admin}
+	w.reader.racks = &racks{}
+	w.named.racks = w.reader.racks
 	var err error
 	w.cl, err = kgo.NewClient(append(base[:len(base):len(base)], kgo.WithHooks(&w.connects),
 		kgo.RequestRetries(20), kgo.RetryTimeout(4*time.Second), kgo.RetryBackoffFn(retryBackoff))...)
@@ -68,13 +71,30 @@ func (c *connects) current(broker int32) string {
 
 // Metadata implements topicctl.Source. It asks one broker for as long as that one answers.
 func (c *Client) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
-	w := c.metadata
+	return c.metadata.all(ctx, &topicsRequest{kmsg.NewMetadataRequest()}, &c.metadata.reader) // nil topics: all
+}
+
+// NamedMetadata implements topicctl.NamedSource. Topics are not created by asking for them.
+func (c *Client) NamedMetadata(ctx context.Context, names []string) (*topicctl.Snapshot, error) {
+	req := &topicsRequest{kmsg.NewMetadataRequest()}
+	req.AllowAutoTopicCreation = false
+	req.Topics = make([]kmsg.MetadataRequestTopic, 0, len(names))
+	for _, name := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &name
+		req.Topics = append(req.Topics, t)
+	}
+	return c.metadata.all(ctx, req, &c.metadata.named)
+}
+
+// all tries the brokers, first the one that answered last.
+func (w *metadataWatch) all(ctx context.Context, req *topicsRequest, reader *metadataReader) (*topicctl.Snapshot, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var err error
 	for n := len(w.brokers); n > 0; n-- {
 		var s *topicctl.Snapshot
-		if s, err = w.ask(ctx, w.brokers[0], n); err == nil {
+		if s, err = w.ask(ctx, w.brokers[0], n, req, reader); err == nil {
 			return s, nil
 		}
 		w.brokers = append(w.brokers[1:], w.brokers[0])
@@ -82,41 +102,44 @@ func (c *Client) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 	}
-	return w.discover(ctx)
-}
-
-// discover finds out which brokers there are, and asks the one of the least id.
-func (w *metadataWatch) discover(ctx context.Context) (*topicctl.Snapshot, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = []kmsg.MetadataRequestTopic{} // none
-	resp, err := req.RequestWith(ctx, w.cl)
-	if err != nil {
-		return nil, fmt.Errorf("metadata: %w", err)
+	broker, err := w.discover(ctx)
+	if err != nil || broker < 0 {
+		return &topicctl.Snapshot{}, err
 	}
-	if len(resp.Brokers) == 0 {
-		return &topicctl.Snapshot{}, nil
-	}
-	first := slices.MinFunc(resp.Brokers, func(a, b kmsg.MetadataResponseBroker) int { return int(a.NodeID) - int(b.NodeID) })
-	s, err := w.ask(ctx, first.NodeID, 1)
+	s, err := w.ask(ctx, broker, 1, req, reader)
 	if err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
 	}
 	return s, nil
 }
 
+// discover finds out which brokers there are, and returns the one of the least id, or -1 for none.
+func (w *metadataWatch) discover(ctx context.Context) (int32, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{} // none
+	resp, err := req.RequestWith(ctx, w.cl)
+	if err != nil {
+		return -1, fmt.Errorf("metadata: %w", err)
+	}
+	if len(resp.Brokers) == 0 {
+		return -1, nil
+	}
+	return slices.MinFunc(resp.Brokers, func(a, b kmsg.MetadataResponseBroker) int { return int(a.NodeID) - int(b.NodeID) }).NodeID, nil
+}
+
 // ask asks one broker. While there are others to try it gets no more than half of the time.
-func (w *metadataWatch) ask(ctx context.Context, broker int32, untried int) (*topicctl.Snapshot, error) {
+func (w *metadataWatch) ask(ctx context.Context, broker int32, untried int, req *topicsRequest, reader *metadataReader) (*topicctl.Snapshot, error) {
 	if deadline, ok := ctx.Deadline(); ok && untried > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
-	resp, err := w.cl.Broker(int(broker)).Request(ctx, &allTopicsRequest{kmsg.NewMetadataRequest()})
+	resp, err := w.cl.Broker(int(broker)).Request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	a := resp.(*allTopicsResponse)
-	s, err := w.reader.read(a.Version, a.raw)
+	a := resp.(*topicsResponse)
+	s, err := reader.read(a.Version, a.raw)
 	if err != nil {
 		return nil, err
 	}
@@ -141,27 +164,27 @@ func (w *metadataWatch) remember(answered int32, brokers []topicctl.Broker) {
 	}
 }
 
-// allTopicsRequest is a request for all topics whose answer is handed over as it came.
-type allTopicsRequest struct{ kmsg.MetadataRequest }
+// topicsRequest is a request for topics whose answer is handed over as it came.
+type topicsRequest struct{ kmsg.MetadataRequest }
 
 // MaxVersion implements kmsg.Request: what metadataReader can read.
-func (*allTopicsRequest) MaxVersion() int16 { return maxMetadata }
+func (*topicsRequest) MaxVersion() int16 { return maxMetadata }
 
 // ResponseKind implements kmsg.Request.
-func (r *allTopicsRequest) ResponseKind() kmsg.Response {
-	a := &allTopicsResponse{}
+func (r *topicsRequest) ResponseKind() kmsg.Response {
+	a := &topicsResponse{}
 	a.Version = r.Version
 	return a
 }
 
-// allTopicsResponse is an answer that is not read yet.
-type allTopicsResponse struct {
+// topicsResponse is an answer that is not read yet.
+type topicsResponse struct {
 	kmsg.MetadataResponse
 	raw []byte
 }
 
 // ReadFrom implements kmsg.Response. The slice is the receiver's: the library makes one for each answer.
-func (a *allTopicsResponse) ReadFrom(raw []byte) error {
+func (a *topicsResponse) ReadFrom(raw []byte) error {
 	a.raw = raw
 	if a.Version >= 3 && len(raw) >= 4 {
 		a.ThrottleMillis = int32(binary.BigEndian.Uint32(raw))

@@ -14,7 +14,8 @@ const (
 // racks tells where replicas are, and shares equal lists between partitions and topics. It remembers the racks of brokers
 // that are down: a dead broker must not change where replicas are.
 type racks struct {
-	of map[int32]string
+	of         map[int32]string
+	generation uint64 // counts the changes of it
 	// byReplicas are the lists by the bytes of the replicas' ids, and byRacks by what they say.
 	byReplicas map[string]*rackList
 	byRacks    map[string]*rackList
@@ -30,17 +31,17 @@ type rackList struct {
 	racks  []string
 }
 
-// set notes the rack of a broker, and reports whether it is as before.
-func (r *racks) set(broker int32, rack string) bool {
+// set notes the rack of a broker.
+func (r *racks) set(broker int32, rack string) {
 	if was, ok := r.of[broker]; ok && was == rack {
-		return true
+		return
 	}
 	if r.of == nil {
 		r.of = map[int32]string{}
 	}
 	r.of[broker] = rack
+	r.generation++
 	clear(r.byReplicas)
-	return false
 }
 
 // list returns the racks of replicas, given by the bytes of their ids.

@@ -25,7 +25,8 @@ type metadataReader struct {
 	topics  []topology.Topic
 	unclear []string
 	order   []int32 // where in topics each topic of the answer is, in the order of the answer; unusable ones left out
-	racks   racks
+	racks   *racks  // shared by readers
+	placed  uint64  // racks.generation with which topics were read
 
 	scratch struct {
 		refs   []int32
@@ -38,9 +39,9 @@ type metadataReader struct {
 // read returns what an answer says. The lists of brokers and topics are sorted.
 func (m *metadataReader) read(version int16, raw []byte) (*topicctl.Snapshot, error) {
 	r := wireReader{Reader: kbin.Reader{Src: raw}, version: version, flexible: version >= 9}
-	s, again := m.readHead(&r)
+	s := m.readHead(&r)
 	hash := xxh3.Hash(r.Src)
-	if again && r.Ok() && m.topics != nil && hash == m.hash && version == m.version {
+	if r.Ok() && m.placed == m.racks.generation && m.topics != nil && hash == m.hash && version == m.version {
 		s.Topics, s.Unclear = m.topics, m.unclear
 		return s, nil
 	}
@@ -60,14 +61,14 @@ func (m *metadataReader) read(version int16, raw []byte) (*topicctl.Snapshot, er
 	if !r.Ok() {
 		return nil, kbin.ErrNotEnoughData
 	}
-	m.version = version
+	m.version, m.placed = version, m.racks.generation
 	s.Topics, s.Unclear = m.topics, m.unclear
 	return s, nil
 }
 
-// readHead reads what stands before the topics, and reports whether the racks are as before.
-func (m *metadataReader) readHead(r *wireReader) (s *topicctl.Snapshot, again bool) {
-	s, again = &topicctl.Snapshot{ControllerID: -1}, true
+// readHead reads what stands before the topics.
+func (m *metadataReader) readHead(r *wireReader) *topicctl.Snapshot {
+	s := &topicctl.Snapshot{ControllerID: -1}
 	if r.version >= 3 {
 		r.Int32() // throttle time
 	}
@@ -78,10 +79,10 @@ func (m *metadataReader) readHead(r *wireReader) (s *topicctl.Snapshot, again bo
 		}
 		r.tags()
 		if !r.Ok() {
-			return s, false
+			return s
 		}
 		s.Brokers = append(s.Brokers, b)
-		again = m.racks.set(b.ID, b.Rack) && again
+		m.racks.set(b.ID, b.Rack)
 	}
 	slices.SortFunc(s.Brokers, func(a, b topicctl.Broker) int { return int(a.ID) - int(b.ID) })
 	if r.version >= 2 {
@@ -90,7 +91,7 @@ func (m *metadataReader) readHead(r *wireReader) (s *topicctl.Snapshot, again bo
 	if r.version >= 1 {
 		s.ControllerID = r.Int32()
 	}
-	return s, again
+	return s
 }
 
 // readTopics brings topics, unclear and order up to date. Topics that are as before stay the same values, and topics is

@@ -45,6 +45,8 @@ func topicWith(name string, id byte, replicas ...[]int32) kmsg.MetadataResponseT
 	return t
 }
 
+func newReader() *metadataReader { return &metadataReader{racks: &racks{}} }
+
 func readAnswer(t testing.TB, m *metadataReader, r *kmsg.MetadataResponse) *topicctl.Snapshot {
 	t.Helper()
 	s, err := m.read(r.Version, r.AppendTo(nil))
@@ -55,22 +57,40 @@ func readAnswer(t testing.TB, m *metadataReader, r *kmsg.MetadataResponse) *topi
 }
 
 func TestRacksOfDeadBrokersAreRemembered(t *testing.T) {
-	var m metadataReader
+	m := newReader()
 	r := metadataOf(12, brokerIn(2, "b"), brokerIn(1, "a"))
 	r.Topics = []kmsg.MetadataResponseTopic{topicWith("t", 1, []int32{2, 1}, []int32{2})}
 	slices.Reverse(r.Topics[0].Partitions)
-	first := topicctl.NewImage(readAnswer(t, &m, r), nil)
+	first := topicctl.NewImage(readAnswer(t, m, r), nil)
 	r.Brokers = r.Brokers[:1]
-	second := topicctl.NewImage(readAnswer(t, &m, r), first)
+	second := topicctl.NewImage(readAnswer(t, m, r), first)
 	got, _ := second.Topic("t")
 	if fmt.Sprint(got.Racks) != "[[a b] [b]]" || second.Version != first.Version {
 		t.Errorf("racks %v, versions %d %d", got.Racks, first.Version, second.Version)
 	}
 	// Racks of brokers change without a byte of the topics.
 	r.Brokers = []kmsg.MetadataResponseBroker{brokerIn(2, "c"), brokerIn(1, "a")}
-	third := topicctl.NewImage(readAnswer(t, &m, r), second)
+	third := topicctl.NewImage(readAnswer(t, m, r), second)
 	if got, _ := third.Topic("t"); fmt.Sprint(got.Racks) != "[[a c] [c]]" || third.Version != first.Version+1 {
 		t.Errorf("racks %v, version %d", got.Racks, third.Version)
+	}
+}
+
+// Readers share what they know of racks: that of a broker which is down, and that another one has moved.
+func TestReadersShareRacks(t *testing.T) {
+	shared := &racks{}
+	all, named := metadataReader{racks: shared}, metadataReader{racks: shared}
+	r := metadataOf(12, brokerIn(1, "a"), brokerIn(2, "b"))
+	r.Topics = []kmsg.MetadataResponseTopic{topicWith("t", 1, []int32{1, 2})}
+	readAnswer(t, &all, r)
+	r.Brokers = r.Brokers[:1]
+	if s := readAnswer(t, &named, r); fmt.Sprint(s.Topics[0].Racks) != "[[a b]]" {
+		t.Errorf("racks %v", s.Topics[0].Racks)
+	}
+	r.Brokers = []kmsg.MetadataResponseBroker{brokerIn(1, "c")}
+	readAnswer(t, &named, r)
+	if s := readAnswer(t, &all, r); fmt.Sprint(s.Topics[0].Racks) != "[[b c]]" {
+		t.Errorf("racks %v", s.Topics[0].Racks)
 	}
 }
 
@@ -97,7 +117,7 @@ func TestTopicsWithErrors(t *testing.T) {
 			withError("unknown", kerr.UnknownTopicOrPartition), withError("unknown-id", kerr.UnknownTopicID),
 			withError("in!valid", kerr.InvalidTopicException),
 		}
-		s := readAnswer(t, new(metadataReader), r)
+		s := readAnswer(t, newReader(), r)
 		var names []string
 		for _, topic := range s.Topics {
 			names = append(names, fmt.Sprintf("%s %d", topic.Name, topic.Partitions))
@@ -108,7 +128,7 @@ func TestTopicsWithErrors(t *testing.T) {
 	}
 	r := metadataOf(13, brokerIn(1, ""))
 	r.ErrorCode = kerr.RebootstrapRequired.Code
-	if s, err := new(metadataReader).read(13, r.AppendTo(nil)); err == nil {
+	if s, err := newReader().read(13, r.AppendTo(nil)); err == nil {
 		t.Errorf("an answer with an error: %+v", s)
 	}
 }
@@ -116,28 +136,28 @@ func TestTopicsWithErrors(t *testing.T) {
 // An answer that repeats the last one outside of its head costs no reading, and one that says the same in other bytes no
 // new topics.
 func TestUnchangedTopicsAreShared(t *testing.T) {
-	var m metadataReader
+	m := newReader()
 	r := metadataOf(12, brokerIn(1, "a"), brokerIn(2, "b"))
 	for n := range 100 {
 		r.Topics = append(r.Topics, topicWith(fmt.Sprint("t", n*37%100), byte(n), []int32{1, 2}, []int32{2, 1}))
 	}
-	first := readAnswer(t, &m, r)
+	first := readAnswer(t, m, r)
 	same := func(s *topicctl.Snapshot) bool { return len(s.Topics) == 100 && &s.Topics[0] == &first.Topics[0] }
 	r.ThrottleMillis, r.ControllerID = 7, 1
-	if s := readAnswer(t, &m, r); !same(s) || s.ControllerID != 1 {
+	if s := readAnswer(t, m, r); !same(s) || s.ControllerID != 1 {
 		t.Error("another controller makes other topics")
 	}
 	r.Topics[50].Partitions[0].Leader, r.Topics[50].Partitions[0].ISR = 2, []int32{2}
 	slices.Reverse(r.Topics[51].Partitions[0].Replicas)
-	if !same(readAnswer(t, &m, r)) {
+	if !same(readAnswer(t, m, r)) {
 		t.Error("another leader or order of replicas makes other topics")
 	}
 	slices.Reverse(r.Topics)
-	if !same(readAnswer(t, &m, r)) {
+	if !same(readAnswer(t, m, r)) {
 		t.Error("another order makes other topics")
 	}
 	r.Topics = append(r.Topics[:20], r.Topics[21:]...)
-	s := readAnswer(t, &m, r)
+	s := readAnswer(t, m, r)
 	if len(s.Topics) != 99 || &s.Topics[0].Racks[0] != &first.Topics[0].Racks[0] {
 		t.Errorf("%d topics, or racks are not shared", len(s.Topics))
 	}
@@ -213,7 +233,7 @@ func equalTopics(a, b []topology.Topic) bool {
 // over before stays as it was.
 func TestReaderAgreesWithReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m metadataReader
+		m := newReader()
 		racks := map[int32]string{}
 		r := metadataOf(0)
 		var handed []*topicctl.Snapshot
@@ -305,7 +325,7 @@ func FuzzMetadataReader(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, version int16, raw []byte) {
 		version = max(1, version%(maxMetadata+1))
-		var m metadataReader
+		m := newReader()
 		first, err := m.read(version, bytes.Clone(raw))
 		again, errAgain := m.read(version, bytes.Clone(raw))
 		if (err == nil) != (errAgain == nil) || err == nil && !equalTopics(first.Topics, again.Topics) {
@@ -359,16 +379,16 @@ func BenchmarkPoll(b *testing.B) {
 	b.Run("first", func(b *testing.B) {
 		b.ReportAllocs()
 		before := heapInUse()
-		var m metadataReader
-		image := poll(&m, nil, raws[0])
+		m := newReader()
+		image := poll(m, nil, raws[0])
 		kept := heapInUse() - before
 		began := cpuTime(b)
 		for b.Loop() {
-			poll(new(metadataReader), nil, raws[0])
+			poll(newReader(), nil, raws[0])
 		}
 		b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		b.ReportMetric(float64(kept)/topics, "bytes/topic")
-		runtime.KeepAlive(&m)
+		runtime.KeepAlive(m)
 		runtime.KeepAlive(image)
 	})
 	for _, c := range []struct {
@@ -377,11 +397,11 @@ func BenchmarkPoll(b *testing.B) {
 	}{{"same", []int{0}}, {"leader", []int{0, 1}}, {"topic", []int{1, 2}}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
-			var m metadataReader
-			image := poll(&m, nil, raws[c.turns[0]])
+			m := newReader()
+			image := poll(m, nil, raws[c.turns[0]])
 			began := cpuTime(b)
 			for n := 0; b.Loop(); n++ {
-				image = poll(&m, image, raws[c.turns[n%len(c.turns)]])
+				image = poll(m, image, raws[c.turns[n%len(c.turns)]])
 			}
 			b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 		})

@@ -127,3 +127,26 @@ func TestFrozenBrokerIsLeft(t *testing.T) {
 		}
 	})
 }
+
+// Some topics can be asked for alone, over the same connection; that creates none.
+func TestNamedMetadata(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, kfake.AllowAutoTopicCreation(), kfake.SeedTopics(3, "other"))
+		c := w.node().client
+		ctx := context.Background()
+		all := poll(t, c)
+		for range 3 {
+			s, err := c.NamedMetadata(ctx, []string{"absent", "in"})
+			if err != nil || len(s.Topics) != 1 || s.Topics[0].Name != "in" || s.Topics[0].ID != all.Topics[0].ID || len(s.Unclear) != 0 ||
+				s.From != all.From || len(s.Brokers) != 1 {
+				t.Fatalf("%+v, %v", s, err)
+			}
+		}
+		if s, err := c.NamedMetadata(ctx, nil); err != nil || len(s.Topics) != 0 || len(s.Brokers) != 1 {
+			t.Errorf("no topics: %+v, %v", s, err)
+		}
+		if again := poll(t, c); len(again.Topics) != 2 || &again.Topics[0] != &all.Topics[0] {
+			t.Errorf("afterwards: %+v", again.Topics)
+		}
+	})
+}
