@@ -29,6 +29,8 @@ type metadataWatch struct {
 	brokers []int32
 	reader  metadataReader
 	named   metadataReader // of answers about some topics
+	// fencedAt is when brokers that are down were asked about last.
+	fencedAt time.Time
 
 	connects connects
 }
@@ -140,12 +142,46 @@ func (w *metadataWatch) ask(ctx context.Context, broker int32, untried int, req 
 	}
 	a := resp.(*topicsResponse)
 	s, err := reader.read(a.Version, a.raw)
+	if err == nil && w.learnFenced(ctx, broker) {
+		s, err = reader.read(a.Version, a.raw)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s.From = w.connects.current(broker)
 	w.remember(broker, s.Brokers)
 	return s, nil
+}
+
+// fencedInterval is the time between two questions about brokers that are down and were never seen.
+const fencedInterval = 10 * time.Second
+
+// learnFenced asks for the racks of brokers that have replicas and were never seen alive, and reports whether it learnt
+// any. Kafka counts their racks in the metadata hash, and nodes that saw them alive do: without them a change of leaders
+// would look like a change of topics. Kafka tells of them since 4.0 (KIP-1073).
+func (w *metadataWatch) learnFenced(ctx context.Context, broker int32) bool {
+	racks := w.reader.racks
+	if len(racks.unknown) == 0 || !w.fencedAt.IsZero() && time.Since(w.fencedAt) < fencedInterval {
+		return false
+	}
+	w.fencedAt = time.Now()
+	req := kmsg.NewPtrDescribeClusterRequest()
+	req.IncludeFencedBrokers = true
+	resp, err := w.cl.Broker(int(broker)).Request(ctx, req)
+	if err != nil {
+		return false // asked again later
+	}
+	before := racks.generation
+	for _, b := range resp.(*kmsg.DescribeClusterResponse).Brokers {
+		if racks.unknown[b.NodeID] {
+			rack := ""
+			if b.Rack != nil {
+				rack = *b.Rack
+			}
+			racks.set(b.NodeID, rack)
+		}
+	}
+	return racks.generation != before
 }
 
 // remember takes over which brokers there are; the one that answered stays the first.

@@ -9,6 +9,7 @@ import (
 const (
 	maxRackLists  = 100_000
 	maxTopicRacks = 10_000
+	maxUnknown    = 10_000
 )
 
 // racks tells where replicas are, and shares equal lists between partitions and topics. It remembers the racks of brokers
@@ -16,6 +17,8 @@ const (
 type racks struct {
 	of         map[int32]string
 	generation uint64 // counts the changes of it
+	// unknown are the brokers of replicas that are not in it: they were down ever since this process runs.
+	unknown map[int32]bool
 	// byReplicas are the lists by the bytes of the replicas' ids, and byRacks by what they say.
 	byReplicas map[string]*rackList
 	byRacks    map[string]*rackList
@@ -40,6 +43,7 @@ func (r *racks) set(broker int32, rack string) {
 		r.of = map[int32]string{}
 	}
 	r.of[broker] = rack
+	delete(r.unknown, broker)
 	r.generation++
 	clear(r.byReplicas)
 }
@@ -54,8 +58,16 @@ func (r *racks) list(replicas []byte) *rackList {
 	}
 	var list []string
 	for at := 0; at+4 <= len(replicas); at += 4 {
-		if rack := r.of[int32(binary.BigEndian.Uint32(replicas[at:]))]; rack != "" {
+		id := int32(binary.BigEndian.Uint32(replicas[at:]))
+		rack, known := r.of[id]
+		switch {
+		case rack != "":
 			list = append(list, rack)
+		case !known && len(r.unknown) < maxUnknown:
+			if r.unknown == nil {
+				r.unknown = map[int32]bool{}
+			}
+			r.unknown[id] = true
 		}
 	}
 	slices.Sort(list)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -147,6 +148,50 @@ func TestNamedMetadata(t *testing.T) {
 		}
 		if again := poll(t, c); len(again.Topics) != 2 || &again.Topics[0] != &all.Topics[0] {
 			t.Errorf("afterwards: %+v", again.Topics)
+		}
+	})
+}
+
+// The rack of a broker that was down ever since this process runs is known all the same, before the first answer counts.
+func TestRacksOfFencedBrokers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		asked, tells := 0, true
+		w.cluster.ControlKey(int16(kmsg.DescribeCluster), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			asked++
+			resp := req.ResponseKind().(*kmsg.DescribeClusterResponse)
+			if r := req.(*kmsg.DescribeClusterRequest); r.IncludeFencedBrokers && tells {
+				b := kmsg.NewDescribeClusterResponseBroker()
+				b.NodeID, b.Rack, b.IsFenced = 9, ptr("z"), true
+				resp.Brokers = append(resp.Brokers, b)
+			}
+			return resp, nil, true
+		})
+		w.cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			if r := req.(*kmsg.MetadataRequest); r.Topics != nil {
+				return nil, nil, false
+			}
+			alive := brokerIn(0, "a")
+			alive.Host, alive.Port = "127.0.0.1", 9092
+			resp := metadataOf(req.GetVersion(), alive)
+			resp.Topics = []kmsg.MetadataResponseTopic{topicWith("t", 1, []int32{0, 9})}
+			return resp, nil, true
+		})
+		if s := poll(t, w.node().client); asked != 1 || len(s.Topics) != 1 || !slices.Equal(s.Topics[0].Racks[0], []string{"a", "z"}) {
+			t.Errorf("asked %d times: %+v", asked, s.Topics)
+		}
+		asked, tells = 0, false // an older Kafka
+		c := w.node().client
+		for range 25 {
+			if s := poll(t, c); !slices.Equal(s.Topics[0].Racks[0], []string{"a"}) {
+				t.Errorf("%+v", s.Topics)
+			}
+			time.Sleep(time.Second)
+		}
+		if asked != 3 {
+			t.Errorf("asked %d times in 25 s", asked)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/coordd/coordd/topology"
@@ -43,5 +44,42 @@ func TestTopicsOfOthersAreNotHashed(t *testing.T) {
 	}
 	if c := look(2, "another", "in"); asked == 0 || c.Hash == first.Hash || c.Configured.Subtopologies[0].NumTasks != 3 {
 		t.Errorf("its own topic changed: %d questions, %+v", asked, c)
+	}
+}
+
+// BenchmarkTopicsOfOthersChange is what 20 groups of 30 topics with 3 partitions each do when a topic of none of them
+// changed: with metadata that says so, and with metadata that does not.
+func BenchmarkTopicsOfOthersChange(b *testing.B) {
+	topics := fakeTopics{}
+	var groups []*Soft
+	for g := range 20 {
+		top := &topology.Topology{}
+		for s := range 10 {
+			sub := topology.Subtopology{ID: fmt.Sprint(s)}
+			for n := range 3 {
+				name := fmt.Sprintf("group-%d-topic-%d", g, 3*s+n)
+				topics[name] = topology.Topic{Name: name, Partitions: 3, Racks: [][]string{{"a", "b"}, {"b", "c"}, {"c", "a"}}}
+				sub.SourceTopics = append(sub.SourceTopics, name)
+			}
+			top.Subtopologies = append(top.Subtopologies, sub)
+		}
+		first, err := configured(nil, top, &Env{Metadata: topics, MetadataVersion: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		groups = append(groups, &Soft{Topics: first})
+	}
+	asked := 0
+	for name, metadata := range map[string]topology.Metadata{"named": loggedTopics{topics, []string{"other"}, &asked}, "hashed": topics} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, soft := range groups {
+					if _, err := configured(soft, soft.Topics.Topology, &Env{Metadata: metadata, MetadataVersion: 2}); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
