@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -57,6 +58,8 @@ type Client struct {
 	coordinators coordinators
 	metadata     *metadataWatch
 	foreign      *foreign
+	// createFrom is when the upstream takes the next CreateTopics, in Unix nanoseconds.
+	createFrom atomic.Int64
 }
 
 // lane is one connection to each broker. Requests of a lane are never sent again by the client library.

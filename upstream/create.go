@@ -19,6 +19,9 @@ const createTimeoutMs = 10_000
 // CreateTopics implements topicctl.Source. Topics get exactly the configs that are asked for, and the broker's default
 // replication factor when none is. Errors are [topicctl.Refusal]s that say what a person can do.
 func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error) {
+	if left := time.Until(time.Unix(0, c.createFrom.Load())); left > 0 { // sent now, it would wait here without saying why
+		return c.throttled(topics, left), nil
+	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = createTimeoutMs
 	for _, t := range topics {
@@ -42,11 +45,21 @@ func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTop
 		return nil, callRefusal(err)
 	}
 	throttle := time.Duration(resp.ThrottleMillis) * time.Millisecond
+	c.createFrom.Store(time.Now().Add(throttle).UnixNano())
 	results := make(map[string]error, len(resp.Topics))
 	for _, t := range resp.Topics {
 		results[t.Topic] = c.refusal(t.Topic, t.ErrorCode, t.ErrorMessage, throttle)
 	}
 	return results, nil
+}
+
+// throttled are the refusals of topics for which no request may be sent yet.
+func (c *Client) throttled(topics []topology.InternalTopic, left time.Duration) map[string]error {
+	results := make(map[string]error, len(topics))
+	for _, t := range topics {
+		results[t.Name] = c.refusal(t.Name, kerr.ThrottlingQuotaExceeded.Code, nil, left)
+	}
+	return results
 }
 
 // callRefusal is the refusal for a call that failed. Its text leaves out addresses and ports, which differ from one

@@ -155,6 +155,33 @@ func TestCreationIsThrottled(t *testing.T) {
 	})
 }
 
+// A throttle that comes with success is waited for, and told as what it is.
+func TestCreationIsThrottledBySuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.cluster.ControlKey(19, func(r kmsg.Request) (kmsg.Response, error, bool) {
+			resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+			resp.ThrottleMillis = 25_000
+			rt := kmsg.NewCreateTopicsResponseTopic()
+			rt.Topic = "a"
+			resp.Topics = append(resp.Topics, rt)
+			return resp, nil, true
+		})
+		watcher, creator := creating(t, w)
+		creator.Create("g", internal("a"))
+		time.Sleep(time.Second)
+		creator.Create("h", internal("b"))
+		time.Sleep(20 * time.Second)
+		if text := creator.Error("b"); !strings.HasPrefix(text, "THROTTLING_QUOTA_EXCEEDED") {
+			t.Errorf("told %q", text)
+		}
+		time.Sleep(6 * time.Second)
+		if !shows(watcher, "b") {
+			t.Errorf("not created: %q", creator.Error("b"))
+		}
+	})
+}
+
 // A controller that moves is found, without anybody being told of trouble.
 func TestCreationFindsTheController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

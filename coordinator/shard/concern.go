@@ -174,7 +174,8 @@ func (e *group) lookLater(m *Machine) {
 	}
 }
 
-// TopicsChanged tells that [Host.Topics] changed: groups with held members need not wait for a heartbeat to see it.
+// TopicsChanged tells that [Host.Topics] changed: groups with held members need not wait for a heartbeat to see it, nor those
+// that have topics created, which might be of another size now.
 func (m *Machine) TopicsChanged(now int64) {
 	m.now = now
 	for _, e := range m.groups {
@@ -190,8 +191,11 @@ func (m *Machine) CreationChanged(now int64, group string) {
 	}
 }
 
+// awaitsTopics says that a change of topics or settings matters before the next heartbeat of the group.
+func (e *group) awaitsTopics() bool { return len(e.held) > 0 || e.creating }
+
 func (m *Machine) recheck(e *group) {
-	if len(e.held) > 0 && !e.stale {
+	if e.awaitsTopics() && !e.stale {
 		e.stale = true
 		m.kept.stale = append(m.kept.stale, e)
 	}

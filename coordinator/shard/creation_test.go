@@ -145,3 +145,42 @@ func TestTopicsAreComparedWhenTheyChange(t *testing.T) {
 		t.Errorf("compared %d times after the topics changed", r.compared)
 	}
 }
+
+// What a group asks for follows its topics before the next heartbeat: of another size when the source grew, not at all
+// while the source is missing, and with no member left.
+func TestWhatIsToBeCreatedFollowsTheTopics(t *testing.T) {
+	r := newRig(t)
+	request := join("g", "a")
+	request.Topology = &topology.Topology{Subtopologies: []topology.Subtopology{{
+		ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "g-changelog"}},
+	}}}
+	r.send(request)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.settle()
+	expect := func(when string, partitions int32) {
+		t.Helper()
+		r.settle()
+		var got int32
+		for _, topic := range r.wanted["g"] {
+			got += topic.Partitions
+		}
+		if got != partitions {
+			t.Fatalf("%s: topics of %d partitions are wanted, not %d", when, got, partitions)
+		}
+	}
+	change := func(now topics) {
+		r.topics = now
+		r.changes++
+		r.TopicsChanged(r.now)
+	}
+	expect("after the join", 4)
+	change(topics{"in": 6})
+	expect("after the source grew", 6)
+	change(topics{"other": 1})
+	expect("without a source", 0)
+	change(topics{"in": 2})
+	r.send(beat("g", "a", r.committed.Group("g").Member("a").Current.MemberEpoch))
+	expect("with a new source", 2)
+	change(topics{"in": 2, "g-changelog": 2})
+	expect("when it is there", 0)
+}

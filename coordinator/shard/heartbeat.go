@@ -147,7 +147,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	if sm != nil {
 		before = sm.NextDeadline()
 	}
-	m.compareTopics(id, soft, change)
+	m.setAgainstTopics(id, soft, change)
 	soft.Apply(change)
 	if change.Member != "" {
 		if sm == nil {
@@ -162,10 +162,20 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	}
 }
 
-// compareTopics has the internal topics that exist compared with what the topology asks for when it was set against the
-// topics anew.
-func (m *Machine) compareTopics(id string, soft *streams.Soft, change *streams.SoftChange) {
-	if change.Topics == nil || soft.Topics != nil && soft.Topics.Configured == change.Topics.Configured {
+// setAgainstTopics follows a topology that was set against the topics anew: internal topics that exist are compared with
+// what it asks for, and what was to be created is not wanted any more where it is not missing now, or where a missing
+// source leaves its size open.
+func (m *Machine) setAgainstTopics(id string, soft *streams.Soft, change *streams.SoftChange) {
+	if change.Topics == nil {
+		return
+	}
+	if e := m.groups[id]; e != nil {
+		wanted := e.creating
+		if e.creating = len(change.Topics.Missing()) > 0; wanted && !e.creating {
+			m.host.CreateTopics(id, nil)
+		}
+	}
+	if soft.Topics != nil && soft.Topics.Configured == change.Topics.Configured {
 		return
 	}
 	if topics := streams.ExistingInternalTopics(change.Topics.Configured); len(topics) > 0 {

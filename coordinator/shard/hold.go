@@ -252,7 +252,7 @@ func (m *Machine) serveHeld(budget int) {
 			e := k.stale[0]
 			k.stale = k.stale[1:]
 			e.stale = false
-			if len(e.held) > 0 {
+			if e.awaitsTopics() {
 				m.decide(task{group: e.id, internal: decideTopics, failed: e.lookLater})
 			}
 		case len(k.due) > 0:

@@ -321,6 +321,8 @@ type group struct {
 	seen view
 	// stale says that the group is listed to be looked at for new topics or settings.
 	stale bool
+	// creating says that internal topics of the group are to be created.
+	creating bool
 	// claim is how far the takeover of the membership upstream is.
 	claim claimState
 	// claimFailure is why the last claim failed; "" when it did not.

@@ -41,6 +41,7 @@ type rig struct {
 	created   []string
 	unwanted  []string
 	compared  int
+	wanted    map[string][]topology.InternalTopic
 	// creationError is what CreationError says of any topic.
 	creationError string
 	jobs          []job
@@ -82,6 +83,10 @@ func (r *rig) RefreshTopics()                    { r.refreshed++ }
 func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
 func (r *rig) CreationError(string) string       { return r.creationError }
 func (r *rig) CreateTopics(g string, topics []topology.InternalTopic) {
+	if r.wanted == nil {
+		r.wanted = map[string][]topology.InternalTopic{}
+	}
+	r.wanted[g] = topics
 	if len(topics) > 0 {
 		r.created = append(r.created, g)
 	} else {

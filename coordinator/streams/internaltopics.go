@@ -7,6 +7,9 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
+// Missing are the internal topics that are to be created.
+func (c *ConfiguredTopics) Missing() []topology.InternalTopic { return c.Configured.Create }
+
 // ExistingInternalTopics are the internal topics of a configured topology that exist and for which it asks for configs or a
 // replication factor. A source topic that doubles as a changelog is none: it is the user's.
 func ExistingInternalTopics(c *topology.Configured) (topics []topology.InternalTopic) {
