@@ -58,8 +58,8 @@ type Client struct {
 	coordinators coordinators
 	metadata     *metadataWatch
 	foreign      *foreign
-	// createFrom is when the upstream takes the next CreateTopics, in Unix nanoseconds.
-	createFrom atomic.Int64
+	// createFrom is when the upstream takes the next CreateTopics; nil: now.
+	createFrom atomic.Pointer[time.Time]
 }
 
 // lane is one connection to each broker. Requests of a lane are never sent again by the client library.

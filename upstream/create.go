@@ -19,8 +19,8 @@ const createTimeoutMs = 10_000
 // CreateTopics implements topicctl.Source. Topics get exactly the configs that are asked for, and the broker's default
 // replication factor when none is. Errors are [topicctl.Refusal]s that say what a person can do.
 func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error) {
-	if left := time.Until(time.Unix(0, c.createFrom.Load())); left > 0 { // sent now, it would wait here without saying why
-		return c.throttled(topics, left), nil
+	if from := c.createFrom.Load(); from != nil && time.Until(*from) > 0 { // sent now, it would wait here without saying why
+		return c.throttled(topics, time.Until(*from)), nil
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = createTimeoutMs
@@ -45,7 +45,10 @@ func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTop
 		return nil, callRefusal(err)
 	}
 	throttle := time.Duration(resp.ThrottleMillis) * time.Millisecond
-	c.createFrom.Store(time.Now().Add(throttle).UnixNano())
+	if throttle > 0 {
+		from := time.Now().Add(throttle)
+		c.createFrom.Store(&from)
+	}
 	results := make(map[string]error, len(resp.Topics))
 	for _, t := range resp.Topics {
 		results[t.Topic] = c.refusal(t.Topic, t.ErrorCode, t.ErrorMessage, throttle)
