@@ -130,6 +130,18 @@ func (h *heartbeat) sourcesOf(s *topology.Subtopology) []string {
 	return s.SourceTopics
 }
 
+// matchOthers says that the patterns of the topology match other topics than before: those are to be found at the endpoints of
+// members whose tasks may be the same.
+func (c *ConfiguredTopics) matchOthers(before *ConfiguredTopics) bool {
+	if before == nil || before.Topology != c.Topology || before.Configured == c.Configured || !c.Topology.HasPatterns() {
+		return false
+	}
+	was, now := before.Configured.Subtopologies, c.Configured.Subtopologies
+	return !slices.EqualFunc(was, now, func(a, b topology.ConfiguredSubtopology) bool {
+		return slices.Equal(a.SourceTopics, b.SourceTopics)
+	})
+}
+
 func (h *heartbeat) appendPartitions(out []TopicPartitions, topic string, partitions []int32) []TopicPartitions {
 	if h.env.Metadata == nil {
 		return out

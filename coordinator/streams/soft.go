@@ -14,8 +14,9 @@ type Soft struct {
 	// EndpointEpoch is the version of the interactive-query endpoints. Failover sets it to the unix seconds of the
 	// election, which is above all that members have seen.
 	EndpointEpoch int32
-	// EndpointsStale says that a member with an endpoint is gone and that the next heartbeat raises EndpointEpoch (Kafka
-	// leaves peers with the departed endpoint until something else changes). A failover raises it anyway.
+	// EndpointsStale says that a member with an endpoint is gone, or patterns match other topics, and that the next heartbeat
+	// raises EndpointEpoch (Kafka leaves peers with the departed endpoint until something else changes). A failover raises it
+	// anyway.
 	EndpointsStale bool
 	// InitialDelayUntil is when the initial rebalance delay ends, 0 when none runs. The group's marks hold it, too, so
 	// that it survives a failover.
@@ -225,6 +226,7 @@ func (s *Soft) Apply(c *SoftChange) {
 	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)
 	if c.Topics != nil {
+		s.EndpointsStale = s.EndpointsStale || c.Topics.matchOthers(s.Topics)
 		s.Topics = c.Topics
 	}
 	if c.endpoints != nil {
