@@ -39,7 +39,7 @@ func (s *simulation) check() {
 			if !m.Current.Assigned.Active.Contains(task) && !m.Current.Revoking.Active.Contains(task) {
 				s.t.Fatalf("%s runs %v, which the group has taken back: %s", c.id, task, showCurrent(m.Current))
 			}
-			topic := map[string]string{"0": "in", "1": "in2"}[task.Subtopology]
+			topic := s.topologyOf(c).Subtopology(task.Subtopology).SourceTopics[0]
 			code := offsets.CheckCommit(g, &offsets.CommitRequest{
 				Version: 10, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, Topics: []offsets.CommitTopic{{
 					Name: topic, Partitions: []offsets.CommitPartition{{Partition: task.Partition}},

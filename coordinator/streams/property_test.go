@@ -30,6 +30,9 @@ type simulation struct {
 	// targets are the targets of the assignment epoch, held what members had been assigned, when last looked at.
 	targets, held map[string]topology.Assignment
 	incarnations  int
+	// rolls are the topologies of clients where they differ; nil: all have topology.
+	rolls    map[*simClient]*topology.Topology
+	aborting bool
 }
 
 func newSimulation(t *rapid.T) *simulation {
@@ -78,7 +81,7 @@ func (s *simulation) pick(alive bool) *simClient {
 
 func (s *simulation) send(req *HeartbeatRequest) *HeartbeatResponse {
 	if req.MemberEpoch == JoinEpoch {
-		req.Topology = s.topology
+		req.Topology = s.topologyOf(s.client(req.MemberID))
 	}
 	if err := Validate(req); err != nil {
 		s.t.Fatalf("a good request is refused: %v", err)
@@ -112,7 +115,7 @@ func (s *simulation) checkReady(r *HeartbeatResponse) {
 	problem := slices.ContainsFunc(r.Status, func(st Status) bool {
 		return st.Code >= StatusMissingSourceTopics && st.Code <= StatusMissingInternalTopics
 	})
-	if state := StateOf(s.group()); (state == StateNotReady) != problem {
+	if state := StateOf(s.group()); (state == StateNotReady) != problem && (problem || !s.spared(r)) {
 		s.t.Fatalf("the group is %s, a member is told %v", state, r.Status)
 	}
 }
@@ -137,6 +140,10 @@ func (s *simulation) mustBeRefused(c *simClient, code coordinator.Code) bool {
 		holder, _ = g.Static(c.instance)
 	}
 	switch code {
+	case coordinator.StreamsInvalidTopologyEpoch:
+		return s.rolls != nil && g.NumMembers() > 0
+	case coordinator.StreamsTopologyFenced:
+		return s.settings.TopologyFenceOlder && holder == "" && g.Member(c.id) == nil
 	case coordinator.UnreleasedInstanceID:
 		return holder != "" && holder != c.id && g.Member(holder).Current.MemberEpoch != StaticLeaveEpoch
 	case coordinator.GroupMaxSizeReached:

@@ -79,3 +79,23 @@ func mustReply(t *testing.T, w *world, req *HeartbeatRequest) Decision {
 	}
 	return d
 }
+
+// TestStaleAssignmentsReachNobody: an assignor that gives a member of an earlier topology more than it has is not followed.
+func TestStaleAssignmentsReachNobody(t *testing.T) {
+	w := newWorld()
+	w.setTopic("in", 2)
+	mustReply(t, w, goodJoin())
+	w.assign = hostile(func(assignor.Spec) (assignor.Assignment, error) {
+		return assignor.Assignment{"A": {Active: parseTasks("0_0,0_1,1_0")}, "B": {Active: parseTasks("1_1")}}, nil
+	})
+	join, process := goodJoin(), "Q"
+	join.MemberID, join.ProcessID = "B", &process
+	next := topology.Topology{Epoch: join.Topology.Epoch + 1}
+	next.Subtopologies = append(next.Subtopologies, join.Topology.Subtopologies...)
+	next.Subtopologies = append(next.Subtopologies, topology.Subtopology{ID: "1", SourceTopics: []string{"in"}})
+	join.Topology = &next
+	d := mustReply(t, w, join)
+	if len(d.Effects) != 1 || d.Reply.Err != nil || d.Reply.MemberEpoch != 2 || len(d.Reply.Status) != 1 {
+		t.Fatalf("%+v", d)
+	}
+}
