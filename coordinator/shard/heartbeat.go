@@ -115,13 +115,20 @@ func (m *Machine) lookAgain(statuses []streams.Status) {
 // withoutTopics answers while nothing is known of the upstream's topics yet, or nothing that is current: deciding now would
 // take topics for missing. The member is alive, which counts.
 func (m *Machine) withoutTopics(c *Call, r *streams.HeartbeatRequest) {
-	if soft := m.softOf(r.GroupID); soft != nil && soft.Members[r.MemberID] != nil {
-		sm := soft.Members[r.MemberID]
-		sm.SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
-		sm.DisconnectDeadline = 0
-		m.armMember(r.GroupID, r.MemberID, sm)
-	}
+	m.heard(r)
 	m.refuse(c, loading)
+}
+
+// heard notes that the member is alive whose heartbeat cannot be decided yet.
+func (m *Machine) heard(r *streams.HeartbeatRequest) {
+	soft := m.softOf(r.GroupID)
+	if soft == nil || soft.Members[r.MemberID] == nil {
+		return
+	}
+	sm := soft.Members[r.MemberID]
+	sm.SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
+	sm.DisconnectDeadline = 0
+	m.armMember(r.GroupID, r.MemberID, sm)
 }
 
 // waitsForCommits blocks what may take tasks from a member while commits of that member are under way, so that a task
@@ -136,6 +143,9 @@ func (m *Machine) waitsForCommits(c *Call, r *streams.HeartbeatRequest) bool {
 	}
 	if g.commits[r.MemberID] > 0 {
 		g.await(r.MemberID)
+	}
+	if r.MemberEpoch > 0 {
+		m.heard(r)
 	}
 	g.blocked = append(g.blocked, c)
 	return true

@@ -120,6 +120,24 @@ func TestCommitsWaitBehindAReportOfTheirMember(t *testing.T) {
 	}
 }
 
+func TestAReportThatWaitsForCommitsKeepsItsMemberAlive(t *testing.T) {
+	r, epoch := committing(t)
+	r.now += 40_000
+	r.freshProof()
+	report := beat("g", "a", epoch)
+	report.Active, report.Standby, report.Warmup = topology.Tasks{}, topology.Tasks{}, topology.Tasks{}
+	_, reported := r.send(report)
+	r.now += 6_000
+	r.freshProof()
+	r.timers.wakeAt = r.now
+	r.Tick(r.now)
+	r.Flush()
+	r.stored()
+	if !reported.done || r.committed.Group("g").Member("a") == nil {
+		t.Fatalf("the report is answered: %v; its member is there: %v", reported.done, r.committed.Group("g").Member("a") != nil)
+	}
+}
+
 func TestSessionCountsOnAfterARebalanceTimerThatNoLongerMatters(t *testing.T) {
 	r := newRig(t)
 	r.joined("g", "a")
