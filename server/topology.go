@@ -197,10 +197,10 @@ func missingTopics(r *topology.Resolution, c *topology.Configured, m topology.Me
 			sources[name] = true
 		}
 	}
-	counts := map[string]int32{}
+	create := map[string]topology.InternalTopic{}
 	if c != nil {
 		for _, topic := range c.Create {
-			counts[topic.Name] = topic.Partitions
+			create[topic.Name] = topic
 		}
 	}
 	missing := []web.MissingTopic{}
@@ -210,7 +210,11 @@ func missingTopics(r *topology.Resolution, c *topology.Configured, m topology.Me
 		}
 		view := web.MissingTopic{Topic: name, Kind: "source"}
 		if !sources[name] {
-			view = web.MissingTopic{Topic: name, Kind: "internal", Partitions: counts[name], Error: failure(name)}
+			topic := create[name]
+			view = web.MissingTopic{Topic: name, Kind: "internal", Partitions: topic.Partitions, ReplicationFactor: topic.ReplicationFactor, Error: failure(name)}
+			for _, config := range topic.Configs {
+				view.Configs = append(view.Configs, config.Key+"="+config.Value)
+			}
 		}
 		missing = append(missing, view)
 	}

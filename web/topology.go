@@ -65,6 +65,10 @@ type MissingTopic struct {
 	Kind string `json:"kind"`
 	// Partitions is the number that an internal topic is created with; 0 for sources, and while it is not known.
 	Partitions int32 `json:"partitions"`
+	// ReplicationFactor (-1: the default of the Kafka behind) and Configs (name=value) are those that an internal topic is created
+	// with; empty for others.
+	ReplicationFactor int16    `json:"replicationFactor,omitempty"`
+	Configs           []string `json:"configs,omitempty"`
 	// Error is why the last attempt to create it failed; empty when none failed.
 	Error string `json:"error,omitempty"`
 }

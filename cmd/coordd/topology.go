@@ -149,9 +149,9 @@ func missingRows(t *table, missing []web.MissingTopic) {
 		return
 	}
 	t.row()
-	t.row("MISSING TOPIC", "KIND", "PARTITIONS", "STATE")
+	t.row("MISSING TOPIC", "KIND", "PARTITIONS", "REPLICATION FACTOR", "CONFIGS", "STATE")
 	for _, m := range missing {
-		partitions, state := "-", "create it, or correct its name in the app"
+		partitions, factor, state := "-", "-", "create it, or correct its name in the app"
 		switch m.Kind {
 		case "pattern":
 			state = "create a topic that it matches, or correct it in the app"
@@ -165,10 +165,13 @@ func missingRows(t *table, missing []web.MissingTopic) {
 				state = "is created when the other topics are right"
 			}
 			if m.Partitions > 0 {
-				partitions = fmt.Sprint(m.Partitions)
+				partitions, factor = fmt.Sprint(m.Partitions), "default"
+			}
+			if m.ReplicationFactor > 0 {
+				factor = fmt.Sprint(m.ReplicationFactor)
 			}
 		}
-		t.row(m.Topic, m.Kind, partitions, state)
+		t.row(m.Topic, m.Kind, partitions, factor, list(m.Configs), state)
 	}
 }
 

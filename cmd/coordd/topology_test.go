@@ -82,7 +82,7 @@ func waiting(t *web.GroupTopology) {
 	t.Subtopologies[1].RepartitionSources[0].Partitions, t.Subtopologies[1].Changelogs[0].Partitions = -1, -1
 	t.Subtopologies[1].SourceRegexes = []string{"eu-.*"}
 	t.Missing = []web.MissingTopic{{Topic: "prices", Kind: "source"}, {Topic: "eu-.*", Kind: "pattern"}, {Topic: "app-count-changelog", Kind: "internal"},
-		{Topic: "app-a-changelog", Kind: "internal", Partitions: 4}, {Topic: "app-b-changelog", Kind: "internal", Partitions: 4, Error: "not authorized"}}
+		{Topic: "app-a-changelog", Kind: "internal", Partitions: 4, ReplicationFactor: 3, Configs: []string{"cleanup.policy=compact", "x=y"}}, {Topic: "app-b-changelog", Kind: "internal", Partitions: 4, ReplicationFactor: -1, Error: "not authorized"}}
 	t.Versions = []web.TopologyVersion{{Current: true, Restores: -1, Members: t.Versions[0].Members[:1]}}
 	t.RollOut = web.RollOut{Done: true, Current: 1, Tasks: -1}
 	t.Change, t.Back = nil, nil
@@ -141,12 +141,12 @@ SUBTOPOLOGY  TASKS  STATE      SOURCES        REPARTITION SOURCES      REPARTITI
 0            ?      stateless  orders,prices  -                        app-by-user-repartition  -
 1            ?      stateful   /eu-.*/        app-by-user-repartition  -                        app-count-changelog
 
-MISSING TOPIC        KIND      PARTITIONS  STATE
-prices               source    -           create it, or correct its name in the app
-eu-.*                pattern   -           create a topic that it matches, or correct it in the app
-app-count-changelog  internal  -           is created when the other topics are right
-app-a-changelog      internal  4           is being created
-app-b-changelog      internal  4           could not be created, is tried again: not authorized
+MISSING TOPIC        KIND      PARTITIONS  REPLICATION FACTOR  CONFIGS                     STATE
+prices               source    -           -                   -                           create it, or correct its name in the app
+eu-.*                pattern   -           -                   -                           create a topic that it matches, or correct it in the app
+app-count-changelog  internal  -           -                   -                           is created when the other topics are right
+app-a-changelog      internal  4           3                   cleanup.policy=compact,x=y  is being created
+app-b-changelog      internal  4           default             -                           could not be created, is tried again: not authorized
 
 TOPOLOGY EPOCH  OF THE APP  SINCE  STATE    MEMBERS
 0               0           -      current  1
@@ -284,7 +284,7 @@ func TestTopologyInJSON(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, field := range []string{"group", "state", "topologyEpoch", "problem", "subtopologies", "subtopology", "tasks", "stateful", "sources",
-		"sourceRegexes", "repartitionSources", "repartitionSinks", "changelogs", "topic", "partitions", "missing", "kind", "error", "versions", "epoch", "current",
+		"sourceRegexes", "repartitionSources", "repartitionSinks", "changelogs", "topic", "partitions", "missing", "kind", "replicationFactor", "configs", "error", "versions", "epoch", "current",
 		"member", "clientId", "host", "processId", "rollOut", "done", "stale", "currentTasks", "staleTasks", "waiting",
 		"leaving", "declared", "restores", "aborted", "sinceMs", "change", "back", "from", "to", "kept", "changed", "new", "lost", "orphaned", "counts", "before", "needed", "exists"} {
 		if !strings.Contains(stdout, `"`+field+`": `) {

@@ -81,6 +81,12 @@ var mutations = []mutation{
 		"coordinator/streams", "TestScripts/expire.txt",
 	},
 	{
+		2, "what is taken back once is not taken back twice",
+		"coordinator/streams/abort.go",
+		"	if l.current.Epoch != epoch {\n", "	if l.current.Epoch < epoch {\n",
+		"internal/sim", "TestATopologyIsRolledOutAndTakenBack",
+	},
+	{
 		2, "whoever leaves raises the group epoch",
 		"coordinator/streams/leave.go",
 		"	meta.Epoch++\n", "",
