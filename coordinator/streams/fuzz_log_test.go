@@ -11,7 +11,7 @@ import (
 // record draws a record of the group; most logs made of them hold only parts of members.
 func (r *bytesReader) record() record.Record {
 	key := record.Key{Group: testGroup, Member: r.name("m")}
-	switch r.below(9) {
+	switch r.below(10) {
 	case 0:
 		key.Type, key.Member = record.TypeGroupMetadata, ""
 		return record.Record{Key: key, Value: &record.GroupMetadata{
@@ -40,6 +40,14 @@ func (r *bytesReader) record() record.Record {
 			MemberEpoch: int32(r.below(8)) - 2, PreviousEpoch: int32(r.below(6)), State: record.MemberState(r.below(5)),
 			Assigned: r.assignment(), Revoking: r.assignment(),
 		}}
+	}
+	if r.flag() {
+		key.Type, key.Member, key.ID = record.TypeTopologyVersion, "", int32(r.below(4))
+		v := &record.TopologyVersion{Root: int32(r.below(4)), Declared: int32(r.below(4)), LastDeclared: int32(r.below(4)), Foreign: r.flag()}
+		if t := r.topology(); t != nil && topology.Validate(t) == nil {
+			v.Hash, v.Content = t.ContentHash(), t
+		}
+		return record.Record{Key: key, Value: v}
 	}
 	key.Type = []record.Type{
 		record.TypeMemberMetadata, record.TypeTargetMember, record.TypeCurrentAssignment, record.TypeTopology, record.TypeTargetMetadata,

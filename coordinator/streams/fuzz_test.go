@@ -14,7 +14,7 @@ import (
 // coordinator answers instead of UNKNOWN_SERVER_ERROR).
 var expectedErrors = []coordinator.Code{
 	coordinator.UnknownMemberID, coordinator.GroupIDNotFound, coordinator.GroupMaxSizeReached, coordinator.FencedInstanceID,
-	coordinator.UnreleasedInstanceID, coordinator.FencedMemberEpoch, coordinator.InvalidRequest, coordinator.StreamsInvalidTopology,
+	coordinator.UnreleasedInstanceID, coordinator.FencedMemberEpoch, coordinator.InvalidRequest, coordinator.StreamsInvalidTopology, coordinator.StreamsInvalidTopologyEpoch, coordinator.StreamsTopologyFenced,
 }
 
 // bytesReader draws small values from fuzz data; at its end it gives zeros.
@@ -190,6 +190,18 @@ func (w *world) fuzzStep(t *testing.T, r *bytesReader, simple *topology.Topology
 		}
 	case 3:
 		w.hold = r.flag()
+	case 4:
+		w.settings.TopologyFenceOlder = r.flag()
+		w.settings.TopologyUpdatePolicy = []string{"epoch", PolicyLatest}[r.below(2)]
+	case 5:
+		if g := w.group(); g != nil && g.Topology != nil {
+			env := w.env()
+			if d, _, err := AbortTopology(g, w.soft, &env, testGroup, g.Topology.Epoch); err == nil {
+				if err := w.stand(&d); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 	default:
 		req := r.request(simple)
 		checked := Validate(req)
