@@ -200,6 +200,7 @@ func (r *reader) streams() Streams {
 	d.NumWarmupReplicas = r.int32("group.streams.num.warmup.replicas")
 	d.InitialRebalanceDelayMs = r.int32("group.streams.initial.rebalance.delay.ms")
 	d.AssignmentIntervalMs = r.int32("group.streams.assignment.interval.ms")
+	d.TopologyGraceMs = r.int32("group.streams.topology.grace.ms")
 	d.TaskOffsetIntervalMs = r.int32("group.streams.task.offset.interval.ms")
 	d.AcceptableRecoveryLag = r.int("group.streams.acceptable.recovery.lag")
 	d.RackAwareTags = r.list("group.streams.rack.aware.assignment.tags")

@@ -49,6 +49,7 @@ var settings = []Setting{
 	{Name: "group.streams.assignment.interval.ms", Help: "Least time between two assignments of a group.", Default: "1000", kind: kindInt, min: 0, max: maxInt32},
 	{Name: "group.streams.min.assignment.interval.ms", Help: "Smallest assignment interval.", Default: "0", kind: kindInt, min: 0, max: maxInt32},
 	{Name: "group.streams.max.assignment.interval.ms", Help: "Largest assignment interval.", Default: "15000", kind: kindInt, min: 0, max: maxInt32},
+	{Name: "group.streams.topology.grace.ms", Help: "How long a running group whose topics are missing or do not fit any more goes on with the partition counts of before; 0: not at all, as Kafka.", Default: "60000", kind: kindInt, min: 0, max: maxInt32},
 	{Name: "group.streams.task.offset.interval.ms", Help: "How often members report positions of their tasks.", Default: "60000", kind: kindInt, min: 1, max: maxInt32},
 	{Name: "group.streams.min.task.offset.interval.ms", Help: "Smallest task offset interval.", Default: "15000", kind: kindInt, min: 1, max: maxInt32},
 	{Name: "group.streams.acceptable.recovery.lag", Help: "A copy of a task that is behind by no more records counts as caught up.", Default: "10000", kind: kindInt, min: 0, max: math.MaxInt64},

@@ -18,9 +18,12 @@ type GroupSettings struct {
 	NumWarmupReplicas       int32
 	InitialRebalanceDelayMs int32
 	AssignmentIntervalMs    int32
-	TaskOffsetIntervalMs    int32
-	AcceptableRecoveryLag   int64
-	AssignorName            string
+	// TopologyGraceMs is how long a group whose topics do not fit any more goes on with the partition counts of before; 0: not at
+	// all, as Kafka.
+	TopologyGraceMs       int32
+	TaskOffsetIntervalMs  int32
+	AcceptableRecoveryLag int64
+	AssignorName          string
 	// TopologyUpdatePolicy says what starts a topology update: "epoch", that a joiner sends the next topology epoch, or
 	// "latest", that its topology is new to the group.
 	TopologyUpdatePolicy string

@@ -92,6 +92,7 @@ type census struct {
 	state   fsm.State
 	states  map[streams.GroupState]int
 	members int
+	grace   int // groups that go on although their topics do not fit
 }
 
 // allStates are the states of a streams group; each is told, also where no group is in it.
@@ -103,6 +104,8 @@ var (
 		"Groups that this node coordinates, by protocol.", []string{"protocol"}, nil)
 	descStreamsGroups = prometheus.NewDesc("coordd_streams_groups",
 		"Streams groups that this node coordinates, by state.", []string{"state"}, nil)
+	descGrace = prometheus.NewDesc("coordd_streams_groups_in_grace",
+		"Streams groups that go on with the partition counts of before although their topics are missing or do not fit.", nil, nil)
 	descShardGroups = prometheus.NewDesc("coordd_shard_groups",
 		"Groups of a shard, told by its leader.", []string{"shard"}, nil)
 	descShardMembers = prometheus.NewDesc("coordd_shard_members",
@@ -115,7 +118,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (g *groupMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descShardGroups, descShardMembers, descShardQueue, descShardHeld} {
+	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descGrace, descShardGroups, descShardMembers, descShardQueue, descShardHeld} {
 		ch <- d
 	}
 }
@@ -125,7 +128,7 @@ func (g *groupMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v int, label string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), label)
 	}
-	groups, states := 0, map[streams.GroupState]int{}
+	groups, grace, states := 0, 0, map[streams.GroupState]int{}
 	for number, r := range g.node.shards {
 		if leader, ok := (coordinators{g.node}).Leader(uint32(number)); !ok || leader != g.node.config.NodeID {
 			g.forget(uint32(number))
@@ -138,6 +141,7 @@ func (g *groupMetrics) Collect(ch chan<- prometheus.Metric) {
 			total += n
 		}
 		groups += total
+		grace += c.grace
 		shard := strconv.Itoa(number)
 		gauge(descShardGroups, total, shard)
 		gauge(descShardMembers, c.members, shard)
@@ -145,6 +149,7 @@ func (g *groupMetrics) Collect(ch chan<- prometheus.Metric) {
 		gauge(descShardHeld, int(r.held.Load()), shard)
 	}
 	gauge(descGroups, groups, "streams")
+	ch <- prometheus.MustNewConstMetric(descGrace, prometheus.GaugeValue, float64(grace))
 	for _, state := range allStates {
 		gauge(descStreamsGroups, states[state], string(state))
 	}
@@ -161,6 +166,9 @@ func (g *groupMetrics) count(shard uint32, state fsm.State) census {
 	for group := range state.Groups() {
 		c.states[streams.StateOf(group)]++
 		c.members += group.NumMembers()
+		if streams.InGrace(group) {
+			c.grace++
+		}
 	}
 	if g.seen == nil {
 		g.seen = map[uint32]census{}

@@ -128,3 +128,21 @@ func BenchmarkScrape(b *testing.B) {
 		}
 	}
 }
+
+func TestGroupsInGraceAreCountedByTheirLeader(t *testing.T) {
+	n := metricsNode(t, 2, 0)
+	since := func(group string, ms int64) record.Record {
+		return record.Record{Key: record.Key{Type: record.TypeGroupTopics, Group: group}, Value: &record.GroupTopics{SinceMs: ms}}
+	}
+	n.put(t, 0, append(groupRecords("right", 1), since("right", 0)))
+	n.put(t, 0, append(groupRecords("wrong", 1), since("wrong", 5)))
+	n.put(t, 0, append(groupRecords("empty", 0), since("empty", 5)))
+	n.put(t, 1, append(groupRecords("another's", 1), since("another's", 5)))
+	if err := testutil.GatherAndCompare(n.parts.Registry, strings.NewReader(`
+# HELP coordd_streams_groups_in_grace Streams groups that go on with the partition counts of before although their topics are missing or do not fit.
+# TYPE coordd_streams_groups_in_grace gauge
+coordd_streams_groups_in_grace 1
+`), "coordd_streams_groups_in_grace"); err != nil {
+		t.Error(err)
+	}
+}

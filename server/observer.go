@@ -2,6 +2,7 @@ package server
 
 import (
 	"strings"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,9 +81,24 @@ func (o *observer) event(number uint32, e shard.Event) {
 		o.rebalances.WithLabelValues(e.Cause.Kinds.Label()).Inc()
 		o.log.Info("new group epoch", "group", cut(e.Group), "epoch", e.Cause.Epoch, "cause", e.Cause.Kinds.String(),
 			"member", cut(e.Cause.MemberID), "host", e.Cause.Host, "detail", cut(e.Cause.Detail))
+	case e.Grace != nil:
+		o.grace(e.Group, e.Grace)
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:
 		o.log.Info("group state", "group", cut(e.Group), "shard", number, "from", string(e.Before), "to", string(e.After))
+	}
+}
+
+// grace writes that a group begins or ends to go on although its topics do not fit.
+func (o *observer) grace(group string, g *streams.GraceChange) {
+	length := time.Duration(g.LengthMs) * time.Millisecond
+	switch {
+	case g.Began:
+		o.log.Warn("topics do not fit: the group goes on with the partition counts of before", "group", cut(group), "for", length, "problem", cut(g.Problem))
+	case g.Ready:
+		o.log.Info("topics fit again", "group", cut(group), "after", length)
+	default:
+		o.log.Warn("topics have not fitted for too long: the group no longer goes on", "group", cut(group), "after", length, "problem", cut(g.Problem))
 	}
 }

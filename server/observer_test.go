@@ -59,6 +59,9 @@ func TestNamesInTheLogAreCut(t *testing.T) {
 		{Group: long, Failed: errors.New("x")},
 		{Group: long, Member: long, Refused: &coordinator.Error{Code: coordinator.UnknownMemberID, Message: long}},
 		{Group: long, Cause: streams.Cause{Kinds: streams.CauseJoin, MemberID: long, Detail: long}},
+		{Group: long, Grace: &streams.GraceChange{Began: true, Problem: long}},
+		{Group: long, Grace: &streams.GraceChange{Ready: true}},
+		{Group: long, Grace: &streams.GraceChange{Problem: long}},
 		{Group: long, Expired: true},
 		{Group: long, Before: streams.StateEmpty, After: streams.StateDead},
 	} {
@@ -66,6 +69,23 @@ func TestNamesInTheLogAreCut(t *testing.T) {
 		o.event(0, e)
 		if n := out.Len(); n == 0 || n > 4*maxLogged || strings.Contains(out.String(), "\x1b") || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("%d bytes: %.300q", n, out.String())
+		}
+	}
+}
+
+// TestAGraceIsLogged: one line when it begins and one when it ends, with what is wrong.
+func TestAGraceIsLogged(t *testing.T) {
+	var out bytes.Buffer
+	o := newObserver(hclog.New(&hclog.LoggerOptions{Output: &out}), nil)
+	for want, g := range map[string]streams.GraceChange{
+		"[WARN]  topics do not fit: the group goes on with the partition counts of before: group=g for=1m0s problem=\"in is missing\"": {Began: true, LengthMs: 60_000, Problem: "in is missing"},
+		"[INFO]  topics fit again: group=g after=20s": {Ready: true, LengthMs: 20_000},
+		"[WARN]  topics have not fitted for too long: the group no longer goes on: group=g after=1m0s problem=\"in is missing\"": {LengthMs: 60_000, Problem: "in is missing"},
+	} {
+		out.Reset()
+		o.event(0, shard.Event{Group: "g", Grace: &g})
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q, want %q", out.String(), want)
 		}
 	}
 }

@@ -339,6 +339,15 @@ func (r *runner) Topics() (topology.Metadata, uint64) {
 // TopicsCurrent implements shard.Host.
 func (r *runner) TopicsCurrent() bool { return !r.node.watcher.AsOf().Before(*r.leadsFrom.Load()) }
 
+// TopicsAsOf implements shard.Host.
+func (r *runner) TopicsAsOf() int64 {
+	asOf := r.node.watcher.AsOf()
+	if asOf.IsZero() {
+		return 0
+	}
+	return r.node.clock.at(asOf)
+}
+
 // RefreshTopics implements shard.Host.
 func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
 

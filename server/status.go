@@ -16,6 +16,7 @@ import (
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/raftnode"
+	"github.com/coordd/coordd/topicctl"
 	"github.com/coordd/coordd/topology"
 	"github.com/coordd/coordd/web"
 )
@@ -285,12 +286,21 @@ func (n *Node) LocalGroup(id string) (web.GroupDetail, bool) {
 	}
 	detail := web.GroupDetail{GroupSummary: n.summary(int(number), g), MemberList: []web.GroupMember{}}
 	if image := n.watcher.Image(); image.Version != 0 && g.NumMembers() > 0 {
-		detail.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
+		env := n.viewEnv(id, image)
+		detail.Problem = streams.TopicsProblem(g, &env)
+		detail.GraceLeftMs = streams.GraceLeft(g, &env)
 	}
 	for m := range g.Members() {
 		detail.MemberList = append(detail.MemberList, memberView(m))
 	}
 	return detail, true
+}
+
+// viewEnv is what shows groups to people see of the world.
+func (n *Node) viewEnv(id string, image *topicctl.Image) streams.Env {
+	return streams.Env{
+		Now: n.clock.now(), Settings: n.groupConfigs.of(id), Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error,
+	}
 }
 
 func memberView(m *fsm.Member) web.GroupMember {

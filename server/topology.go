@@ -48,7 +48,8 @@ func (n *Node) LocalTopology(id string) (web.GroupTopology, bool) {
 	if image := n.watcher.Image(); image.Version != 0 {
 		metadata = image
 		configured, _ = topology.Configure(g.Topology, image) // the problem says why it cannot be
-		view.Problem = streams.TopicsProblem(g, &streams.Env{Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error})
+		env := n.viewEnv(id, image)
+		view.Problem = streams.TopicsProblem(g, &env)
 		resolution := topology.Resolve(g.Topology, image)
 		resolved = resolution.Resolved
 		view.Missing = missingTopics(resolution, configured, image, n.creator.Error)

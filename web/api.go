@@ -99,8 +99,11 @@ type GroupDetail struct {
 	GroupSummary
 	// Problem says which topics are missing or do not fit, by those that the node sees that tells it; empty when nothing is
 	// wrong.
-	Problem    string        `json:"problem,omitempty"`
-	MemberList []GroupMember `json:"memberList"`
+	Problem string `json:"problem,omitempty"`
+	// GraceLeftMs is how long the group goes on with the partition counts of before although its topics do not fit; 0 when
+	// it does not.
+	GraceLeftMs int64         `json:"graceLeftMs,omitempty"`
+	MemberList  []GroupMember `json:"memberList"`
 }
 
 // GroupMember is one member of a group. Tasks are written subtopology_partition, as Kafka Streams prints them.

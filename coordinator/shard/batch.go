@@ -97,9 +97,12 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	if d.Cause.Kinds != 0 {
 		b.causes = append(b.causes, Event{Group: t.group, Cause: d.Cause})
 	}
+	if d.Grace != nil {
+		b.causes = append(b.causes, Event{Group: t.group, Grace: d.Grace})
+	}
 	g := m.groupOf(t.group)
 	if g.soft == nil {
-		g.soft = streams.NewSoft()
+		g.soft, g.sighted = streams.NewSoft(), nil
 	}
 	if d.Soft.Removed != "" {
 		g.departed.add(d.Soft.Removed, m.now)

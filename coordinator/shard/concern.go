@@ -164,7 +164,7 @@ func decideTopics(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decisio
 	}
 	env := m.env(g.ID)
 	d := streams.TopicsChanged(g, soft, &env)
-	return d, !m.doubtful(&d)
+	return d, !m.doubtful(g.ID, &d)
 }
 
 // lookLater has the group decided on by its timer soon, as a change of topics or settings that could not be stored demands.

@@ -44,8 +44,8 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	d := streams.Heartbeat(streams.HeartbeatInput{
 		Group: g, Soft: soft, Env: env, Client: c.Client, Request: r, MayHold: c.Hold != nil, Arrived: c.arrived, Held: c.wasHeld,
 	})
-	if g != nil && m.doubtful(&d) {
-		m.withoutTopics(c, r)
+	if m.doubtful(r.GroupID, &d) {
+		m.awaitTopics(c, r, &d)
 		return
 	}
 	m.lookAgain(d.Reply.Status)
@@ -167,7 +167,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 			m.armMember(id, change.Member, sm)
 		}
 	}
-	if change.InitialDelay != 0 || change.Assignment != 0 { // where one of the two is over the other may still run
+	if change.InitialDelay != 0 || change.Assignment != 0 || change.Grace != 0 { // where one of the two is over the other may still run
 		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
 	}
 }

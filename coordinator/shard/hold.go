@@ -173,9 +173,9 @@ func (m *Machine) decideHeld(h *held) bool {
 	c, r, e := h.call, h.request, h.group
 	id := r.GroupID
 	d := m.decisionOn(m.working, h)
-	if m.doubtful(&d) {
+	if m.doubtful(id, &d) {
 		if h.over {
-			m.withoutTopics(m.unhold(h), r)
+			m.awaitTopics(m.unhold(h), r, &d)
 		}
 		return true
 	}

@@ -30,6 +30,8 @@ type Host interface {
 	// TopicsCurrent says whether Topics is no older than this node's leadership. With an older picture a topic that the
 	// leader before knew may seem to be missing.
 	TopicsCurrent() bool
+	// TopicsAsOf is a time (ms) at which the upstream was asked of whose answer, or a later one, Topics is.
+	TopicsAsOf() int64
 	// RefreshTopics asks for a new picture of the topics soon: a topic was not there.
 	RefreshTopics()
 	// Assignor is the assignor of that name, or the default one where the name is not registered.
@@ -73,6 +75,8 @@ type Event struct {
 	Before, After streams.GroupState
 	// Cause is set when the group epoch was raised.
 	Cause streams.Cause
+	// Grace is set when the group begins or ends to go on although its topics do not fit.
+	Grace *streams.GraceChange
 	// Expired says that the group was deleted because it was empty for so long.
 	Expired bool
 	// Refused is an error that was answered to a member.

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
 )
@@ -79,6 +81,7 @@ func (m *Machine) resign() {
 	for id, g := range m.groups {
 		calls = append(calls, g.waiting...)
 		calls = append(calls, g.blocked...)
+		calls = append(calls, g.unread...)
 		for _, h := range g.held { // what they reported has been taken
 			unknown = append(unknown, m.unhold(h))
 		}
@@ -114,7 +117,7 @@ func (m *Machine) dropGroup(id string) {
 	for _, h := range g.held {
 		g.waiting = append(g.waiting, m.unhold(h))
 	}
-	for _, c := range append(g.waiting, g.blocked...) {
+	for _, c := range slices.Concat(g.waiting, g.blocked, g.unread) {
 		m.dispatch(c)
 	}
 }

@@ -295,14 +295,19 @@ func (m *Machine) describe(c *Call, r *DescribeRequest) {
 // env is what decisions see of the world for the group.
 func (m *Machine) env(group string) streams.Env {
 	settings := m.host.Settings(group)
+	asOf := m.host.TopicsAsOf() // before the topics, which are no older then
 	topics, version := m.host.Topics()
+	var sighted *streams.ConfiguredTopics
+	if e := m.groups[group]; e != nil {
+		sighted = e.sighted
+	}
 	offloadFrom := 0
 	if settings.AssignorOffload {
 		offloadFrom = m.options.OffloadFrom
 	}
 	return streams.Env{
 		OffloadFrom: offloadFrom,
-		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version,
+		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version, MetadataAsOf: asOf, Sighted: sighted,
 		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.creationError,
 		HoldGrants: m.holdsGrants(group),
 	}
@@ -342,6 +347,11 @@ type group struct {
 	// awaited are the members with commits that something of theirs waits for: further commits wait behind that, for who always
 	// has one under way would otherwise keep its tasks, and never expire.
 	awaited map[string]bool
+	// sighted is what was found about the topics of a group that is not there yet, and unread are calls that wait until the
+	// topics have been read again, since when the first of them does.
+	sighted     *streams.ConfiguredTopics
+	unread      []*Call
+	unreadSince int64
 	// deleting counts the deletions under way: with the offsets of the empty group gone nobody may join it before it is
 	// gone too, or else the deletion were refused and the offsets lost.
 	deleting int

@@ -24,6 +24,8 @@ type rig struct {
 	changes  uint64 // of topics
 	// oldTopics says that the topics are a picture from before the leadership.
 	oldTopics bool
+	// topicsAsOf is when the topics were read last; 0: just now.
+	topicsAsOf int64
 
 	refreshed int
 	known     int64 // what Proof says
@@ -81,7 +83,13 @@ func (r *rig) Topics() (topology.Metadata, uint64) {
 func (r *rig) Assignor(string) assignor.Assignor { return assignor.Sticky() }
 func (r *rig) RefreshTopics()                    { r.refreshed++ }
 func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
-func (r *rig) CreationError(string) string       { return r.creationError }
+func (r *rig) TopicsAsOf() int64 {
+	if r.topicsAsOf != 0 {
+		return r.topicsAsOf
+	}
+	return r.Machine.now + 1
+}
+func (r *rig) CreationError(string) string { return r.creationError }
 func (r *rig) CreateTopics(g string, topics []topology.InternalTopic) {
 	if r.wanted == nil {
 		r.wanted = map[string][]topology.InternalTopic{}

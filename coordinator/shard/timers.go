@@ -16,6 +16,7 @@ const (
 	timerClaim                      // a claim or release upstream that failed is tried again
 	timerHold                       // the answer to a heartbeat was held for long enough
 	timerRetention                  // groups that were empty for too long are looked for
+	timerTopics                     // calls wait until the topics have been read again
 )
 
 type timerKey struct {
@@ -144,6 +145,8 @@ func (m *Machine) fire(key timerKey) {
 		m.fireHold(key, g)
 	case timerRetention:
 		m.checkRetention()
+	case timerTopics:
+		m.topicsRead(key, g)
 	case timerClaim:
 		if g != nil {
 			g.early = false
@@ -193,16 +196,6 @@ func (m *Machine) withoutTopicsYet() bool {
 	return version == 0
 }
 
-// doubtful says that a decision comes of a picture of the topics that may be older than what the leader before decided by:
-// members would lose their tasks to a change of leaders. It is made again when the picture is current.
-func (m *Machine) doubtful(d *streams.Decision) bool {
-	if d.Cause.Kinds&(streams.CauseTopicChange|streams.CauseValidation) == 0 || m.host.TopicsCurrent() {
-		return false
-	}
-	m.host.RefreshTopics()
-	return true
-}
-
 // decideTick does what the group's own timers are for. Before the topics are known it waits: all of them would count as
 // missing, and every member would lose its tasks.
 func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams.Decision, bool) {
@@ -220,7 +213,7 @@ func decideTick(key timerKey) func(*Machine, *fsm.Group, *streams.Soft) (streams
 		}
 		env := m.env(g.ID)
 		d := streams.Tick(g, soft, &env)
-		if m.doubtful(&d) {
+		if m.doubtful(g.ID, &d) {
 			m.timers.arm(key, m.now+m.options.RetryMs)
 			return streams.Decision{}, false
 		}

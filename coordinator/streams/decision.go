@@ -19,6 +19,10 @@ type Env struct {
 	// Metadata is the upstream's topics now, and MetadataVersion a number that changes whenever any topic changes.
 	Metadata        topology.Metadata
 	MetadataVersion uint64
+	// MetadataAsOf is a time at which the upstream was asked of whose answer, or a later one, Metadata is.
+	MetadataAsOf int64
+	// Sighted is what an earlier decision found about the topics of a group that is not there yet; nil for nothing.
+	Sighted *ConfiguredTopics
 	// Assignor computes target assignments.
 	Assignor assignor.Assignor
 	// OffloadFrom is the product of members and tasks from which on a target assignment is computed beside the shard;
@@ -62,6 +66,10 @@ type Decision struct {
 	Effects []Effect
 	// Cause says why the group epoch was raised; its Kinds are 0 when it was not.
 	Cause Cause
+	// Doubt says that the decision goes by a problem of the topics that ends applications, before they have been read again.
+	Doubt bool
+	// Grace says that the group begins or ends to go on although its topics do not fit; nil when neither.
+	Grace *GraceChange
 	// Holding says whether the reply may be held back.
 	Holding Holding
 

@@ -55,12 +55,12 @@ func TopicsProblem(g *fsm.Group, env *Env) string {
 	if g.Topology == nil || env.Metadata == nil {
 		return ""
 	}
-	topics, err := configured(nil, g.Topology, env)
+	topics, err := configured(nil, g, g.Topology, env)
 	switch {
 	case err != nil:
 		return err.Message
-	case topics.Configured.Problem != nil:
-		return topics.Configured.Problem.Error() + creationErrors(env, topics.Configured)
+	case topics.Found.Problem != nil:
+		return topics.Found.Problem.Error() + creationErrors(env, topics.Found) + graceNote(g, env)
 	}
 	return ""
 }
@@ -103,7 +103,7 @@ func describeTopology(g *fsm.Group, soft *Soft, env *Env) *topology.Topology {
 		return nil
 	}
 	t := sortedTopology(resolved(g.Topology, env))
-	topics, err := configured(soft, g.Topology, env)
+	topics, err := configured(soft, g, g.Topology, env)
 	if err != nil || !topics.Configured.Ready() {
 		return t
 	}

@@ -95,6 +95,7 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 		return err
 	}
 	h.bump(d)
+	d.putTopics(h.group, h.groupID, h.topics, h.causes != 0, &h.env)
 	h.startInitialDelay(d)
 	goalEpoch, goal, err := h.chooseTarget(d)
 	if err != nil {

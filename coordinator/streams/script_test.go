@@ -23,13 +23,15 @@ import (
 //
 //	settings NAME=VALUE…                       group settings, durations as 3s; also policy=latest, fence=true, hold=true|false, tags=a,b,
 //	                                           fast=500ms (interval of members that cannot be held), holds=true|false
-//	topic NAME PARTITIONS                      create, grow or (0) delete an upstream topic
+//	topic NAME PARTITIONS [id=ID]              create, grow, make anew or (0) delete an upstream topic
 //	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b regex=x.*,y repartition=r/4 sinks=s changelogs=c copartition=0,1,x0,r0"
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
 //	advance DURATION | failover [clock=BY] | describe | state | topics-changed | creation-error TOPIC TEXT
 //	abort | history                            take the last topology update back; show the topologies
+//	image old|fresh                            whether the topics were read after what is decided now
+//	numbers                                    show the records of partition counts of what follows
 //	journal                                    show the journal records of what follows
 //
 // A member's fields (process, instance, rack, endpoint, tags, topology, rebalance, host, client, version) are remembered.
@@ -59,6 +61,7 @@ func play(t *testing.T, path string) {
 type script struct {
 	*world
 	journal    bool // journal records are shown
+	numbers    bool // and those of partition counts
 	clients    map[string]*scriptClient
 	topologies map[string]*topology.Topology
 }
@@ -87,6 +90,11 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 	case "topic":
 		n, err := strconv.Atoi(words[1])
 		s.setTopic(words[0], int32(n))
+		if id := args["id"]; id != "" { // another topic of the same name
+			topic := s.topics[words[0]]
+			copy(topic.ID[:], id)
+			s.topics[words[0]] = topic
+		}
 		return "", err
 	case "topology":
 		return "", s.defineTopology(words[0], args, d.Input)
@@ -150,6 +158,12 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		return s.show(&dec, false) + s.stateLine(), nil
 	case "history":
 		return showHistory(s.group()), nil
+	case "image":
+		s.stale = words[0] == "old"
+		return "", nil
+	case "numbers":
+		s.numbers = true
+		return "", nil
 	case "journal":
 		s.journal = true
 		return "", nil
@@ -183,6 +197,8 @@ func (s *script) set(args map[string]string) error {
 			s.settings.SessionTimeoutMs = ms
 		case "delay":
 			s.settings.InitialRebalanceDelayMs = ms
+		case "grace":
+			s.settings.TopologyGraceMs = ms
 		case "interval":
 			s.settings.AssignmentIntervalMs = ms
 		case "standbys":
@@ -449,7 +465,7 @@ func (s *script) fillReport(req *HeartbeatRequest, c *scriptClient, words []stri
 
 func (s *script) show(d *Decision, reply bool) (out string) {
 	for _, r := range d.Records {
-		if r.Key.Type != record.TypeJournalEntry || s.journal {
+		if (r.Key.Type != record.TypeJournalEntry || s.journal) && (r.Key.Type != record.TypeGroupTopics || s.numbers) {
 			out += showRecord(r) + "\n"
 		}
 	}
@@ -461,6 +477,12 @@ func (s *script) show(d *Decision, reply bool) (out string) {
 			}
 		}
 		out += "\n"
+	}
+	if g := d.Grace; g != nil {
+		out += fmt.Sprintf("grace: began=%t ready=%t length=%d %s\n", g.Began, g.Ready, g.LengthMs, g.Problem)
+	}
+	if d.Doubt {
+		out += "doubt\n"
 	}
 	out += showEffects(d.Effects)
 	if reply {

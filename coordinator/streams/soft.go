@@ -24,6 +24,9 @@ type Soft struct {
 	// AssignmentDue is when a target assignment that the assignment interval held back is to be computed, 0 when none
 	// is. Failover sets it to the end of the interval.
 	AssignmentDue int64
+	// GraceUntil is when the group is to be looked at because its topics have not fitted for long enough, 0 when it goes by
+	// the topics as they are. Failover sets it by the log.
+	GraceUntil int64
 	// Torn says that the stored targets may be of two computations, of which the later one is not whole: members keep what
 	// they have until it is. Failover sets it where the assignment epoch is behind the group epoch.
 	Torn bool
@@ -93,9 +96,15 @@ type ConfiguredTopics struct {
 	Topology *topology.Topology
 	// Version is the metadata version at which Configured was computed or found still valid.
 	Version uint64
-	// Hash is the metadata hash of the topics that the topology needs.
+	// Configured is what the group goes by, and Hash the metadata hash of the topics that it was made from.
 	Hash       int64
 	Configured *topology.Configured
+	// Found is the topology set against the topics as they are: another one than Configured during a grace.
+	Found *topology.Configured
+	// Sighted is when the problem of Found was first seen by this leader (ms).
+	Sighted int64
+	// Since and Until are the begin and the end of the grace (ms); 0 when none runs.
+	Since, Until int64
 }
 
 // SoftChange is how a decision changes the group's soft state. Zero fields change nothing.
@@ -118,7 +127,7 @@ type SoftChange struct {
 	EndpointEpoch    int32
 	EndpointsStale   bool
 	// InitialDelay and Assignment arm (> 0) or clear (< 0) the group's timers.
-	InitialDelay, Assignment int64
+	InitialDelay, Assignment, Grace int64
 	// Torn says that a part of a new target is written, TargetDone that the whole is.
 	Torn, TargetDone bool
 	// Topics replaces the configured topology.
@@ -178,6 +187,9 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 		s.Torn = true
 	}
 	s.resumeAssignment(g, env)
+	if since := graceSince(g); since != 0 {
+		s.GraceUntil = min(since, env.Now) + int64(env.Settings.TopologyGraceMs)
+	}
 	return s
 }
 
@@ -225,6 +237,7 @@ func (s *Soft) Apply(c *SoftChange) {
 	}
 	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)
+	s.GraceUntil = timer(s.GraceUntil, c.Grace)
 	if c.Topics != nil {
 		s.EndpointsStale = s.EndpointsStale || c.Topics.matchOthers(s.Topics)
 		s.Topics = c.Topics
@@ -236,18 +249,21 @@ func (s *Soft) Apply(c *SoftChange) {
 
 // Due is what a group waits for, and what its stored targets are worth.
 type Due struct {
-	initialDelayUntil, assignmentDue, staleSince int64
-	torn                                         bool
+	initialDelayUntil, assignmentDue, staleSince, graceUntil int64
+	torn                                                     bool
 }
 
 // Due is what the group waits for now.
-func (s *Soft) Due() Due { return Due{s.InitialDelayUntil, s.AssignmentDue, s.staleSince, s.Torn} }
+func (s *Soft) Due() Due {
+	return Due{s.InitialDelayUntil, s.AssignmentDue, s.staleSince, s.GraceUntil, s.Torn}
+}
 
 // Restore has the group wait again for what it waited for, since the decisions made meanwhile are not in the log. A
 // computation that is due earlier now stays so: it finds out what there is to do.
 func (s *Soft) Restore(d Due) {
 	s.InitialDelayUntil, s.Torn = d.initialDelayUntil, d.torn
 	s.AssignmentDue = earlier(s.AssignmentDue, d.assignmentDue)
+	s.GraceUntil = earlier(s.GraceUntil, d.graceUntil)
 	if s.staleSince == 0 {
 		s.staleSince = d.staleSince
 	}
@@ -336,7 +352,9 @@ func (m *SoftMember) NextDeadline() int64 {
 }
 
 // NextDeadline is the earliest moment at which [Tick] has something to do for the group; 0 when there is none.
-func (s *Soft) NextDeadline() int64 { return earlier(s.InitialDelayUntil, s.AssignmentDue) }
+func (s *Soft) NextDeadline() int64 {
+	return earlier(earlier(s.InitialDelayUntil, s.AssignmentDue), s.GraceUntil)
+}
 
 func earlier(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {

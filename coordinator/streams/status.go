@@ -71,8 +71,8 @@ func (h *heartbeat) status() []Status {
 	if h.delayed != "" {
 		list = append(list, Status{StatusAssignmentDelayed, h.delayed})
 	}
-	if p := h.topics.Configured.Problem; p != nil && h.told(p.Kind) {
-		list = append(list, Status{StatusCode(p.Kind), p.Detail + creationErrors(&h.env, h.topics.Configured)})
+	if problem, ok := h.problemStatus(); ok {
+		list = append(list, problem)
 	}
 	if who := h.shutdown(); who != "" {
 		list = append(list, Status{StatusShutdownApplication, "Streams group member " + who +

@@ -16,9 +16,13 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 	if soft.AssignmentDue != 0 && env.Now >= soft.AssignmentDue {
 		d.Soft.Assignment = -1
 	}
-	if d.Soft.InitialDelay == 0 && d.Soft.Assignment == 0 {
+	if soft.GraceUntil != 0 && env.Now >= soft.GraceUntil {
+		d.Soft.Grace = -1
+	}
+	if d.Soft.InitialDelay == 0 && d.Soft.Assignment == 0 && d.Soft.Grace == 0 {
 		return d
 	}
+	endEmptyGrace(g, soft, env, &d)
 	advance(g, soft, env, &d)
 	d.putJournal(g, groupIDOf(g), env.Now)
 	return d
@@ -39,19 +43,15 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 	if numMembers(g) == 0 || g.Topology == nil {
 		return
 	}
-	topics, err := configured(soft, g.Topology, env)
+	topics, err := configured(soft, g, g.Topology, env)
 	if err != nil {
 		return
 	}
-	if soft.Topics != topics {
-		d.Soft.Topics = topics
-	}
-	if create := topics.Configured.Create; len(create) > 0 {
-		d.Effects = append(d.Effects, CreateTopics{Topics: create})
-	}
+	d.takeTopics(soft, topics, env)
 	line := lineageOf(g)
 	validated := line.validated(groupMetadata(g).ValidatedTopologyEpoch, topics.Configured)
 	epoch := advanceEpoch(g, topics, validated, env.Settings, d)
+	d.putTopics(g, g.ID, topics, epoch != g.Epoch(), env)
 	if epoch <= assignmentEpoch(g) || d.Soft.InitialDelay == 0 && env.Now < soft.InitialDelayUntil {
 		return
 	}

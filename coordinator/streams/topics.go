@@ -4,53 +4,77 @@ import (
 	"errors"
 
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/topology"
 )
 
 // configure brings the configured topology up to date.
 func (h *heartbeat) configure(d *Decision) *coordinator.Error {
-	topics, err := configured(h.soft, h.topology, &h.env)
+	topics, err := configured(h.soft, h.group, h.topology, &h.env)
 	if err != nil {
 		return err
 	}
 	h.topics = topics
-	if h.soft == nil || h.soft.Topics != topics {
-		d.Soft.Topics = topics
-	}
+	d.takeTopics(h.soft, topics, &h.env)
 	if topics.Hash != groupMetadata(h.group).MetadataHash && h.causes&CauseTopology == 0 {
 		h.causes |= CauseTopicChange
 	}
 	h.validated = h.line.validated(groupMetadata(h.group).ValidatedTopologyEpoch, topics.Configured)
-	if create := topics.Configured.Create; len(create) > 0 {
-		d.Effects = append(d.Effects, CreateTopics{Topics: create})
-	}
 	return nil
 }
 
-// configured returns the topology configured against the topics of env: the one in soft where no topic changed since.
-func configured(soft *Soft, t *topology.Topology, env *Env) (*ConfiguredTopics, *coordinator.Error) {
-	var old *ConfiguredTopics
-	if soft != nil && soft.Topics != nil && soft.Topics.Topology == t {
-		old = soft.Topics
+// takeTopics keeps what was found about the topics, and has missing internal topics created.
+func (d *Decision) takeTopics(soft *Soft, topics *ConfiguredTopics, env *Env) {
+	if soft == nil || soft.Topics != topics {
+		d.Soft.Topics = topics
 	}
-	if old != nil && old.Version == env.MetadataVersion {
+	d.armGrace(soft, topics, env.Now)
+	d.Doubt = topics.unconfirmed(env)
+	if create := topics.Found.Create; len(create) > 0 {
+		d.Effects = append(d.Effects, CreateTopics{Topics: create})
+	}
+}
+
+// configured returns the topology set against the topics of env: what is in soft where no topic changed since. A group
+// that was right goes by the topics of before for a while.
+func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*ConfiguredTopics, *coordinator.Error) {
+	old, before := (*ConfiguredTopics)(nil), env.Sighted
+	if soft != nil && soft.Topics != nil {
+		if before = soft.Topics; before.Topology == t {
+			old = before
+		}
+	}
+	if old != nil && old.Version == env.MetadataVersion && !old.graceOver(env) {
 		return old, nil
 	}
 	if env.Metadata == nil {
 		return nil, coordinator.Errorf(coordinator.CoordinatorNotAvailable, "The topics are not known yet.")
 	}
-	if old != nil && topology.Unaffected(t, env.Metadata, old.Version) {
-		return &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: old.Hash, Configured: old.Configured}, nil
+	found, err := find(old, t, env)
+	if err != nil {
+		if !wasRight(g, t) {
+			return nil, err
+		}
+		found = notFitting(t, env, err)
 	}
-	hash := topology.MetadataHash(t, env.Metadata)
-	if old != nil && old.Hash == hash {
-		return &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: hash, Configured: old.Configured}, nil
+	topics := &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: found.Hash, Configured: found, Found: found}
+	if !found.Ready() {
+		topics.sight(before, env)
+		topics.goOn(old, g, env)
 	}
-	c, err := topology.Configure(t, env.Metadata)
+	return topics, nil
+}
+
+// find sets the topology against the topics as they are.
+func find(old *ConfiguredTopics, t *topology.Topology, env *Env) (*topology.Configured, *coordinator.Error) {
+	if old != nil && (topology.Unaffected(t, env.Metadata, old.Version) || old.Found.Hash == topology.MetadataHash(t, env.Metadata)) {
+		return old.Found, nil
+	}
+	found, err := topology.Configure(t, env.Metadata)
 	if err != nil {
 		return nil, invalidTopology(err)
 	}
-	return &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: hash, Configured: c}, nil
+	return found, nil
 }
 
 // invalidTopology is the answer to a topology that cannot be configured whatever topics exist.

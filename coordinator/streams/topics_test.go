@@ -25,7 +25,7 @@ func (l loggedTopics) ChangedSince(uint64) ([]string, bool) { return l.changed, 
 func TestTopicsOfOthersAreNotHashed(t *testing.T) {
 	top := &topology.Topology{Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"in"}}}}
 	topics := fakeTopics{"in": {Name: "in", Partitions: 2}}
-	first, err := configured(nil, top, &Env{Metadata: topics, MetadataVersion: 1})
+	first, err := configured(nil, nil, top, &Env{Metadata: topics, MetadataVersion: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTopicsOfOthersAreNotHashed(t *testing.T) {
 	topics["in"] = topology.Topic{Name: "in", Partitions: 3}
 	look := func(version uint64, changed ...string) *ConfiguredTopics {
 		env := Env{Metadata: loggedTopics{topics, changed, &asked}, MetadataVersion: version}
-		c, err := configured(&Soft{Topics: first}, top, &env)
+		c, err := configured(&Soft{Topics: first}, nil, top, &env)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,6 +27,8 @@ type world struct {
 	hold     bool
 	assign   assignor.Assignor
 	failures map[string]string
+	// stale says that the topics have not been read since a moment ago.
+	stale bool
 
 	// offloadFrom is Env.OffloadFrom; job is what is to be computed beside the shard, or computed and being written.
 	offloadFrom int
@@ -74,8 +76,12 @@ func (w *world) setTopic(name string, partitions int32) {
 func (w *world) group() *fsm.Group { return w.state.Group(testGroup) }
 
 func (w *world) env() Env {
+	asOf := w.now + 1
+	if w.stale {
+		asOf = w.now
+	}
 	return Env{
-		Now: w.now, Settings: &w.settings, Metadata: w.topics, MetadataVersion: w.version, Assignor: w.assign,
+		Now: w.now, Settings: &w.settings, Metadata: w.topics, MetadataVersion: w.version, MetadataAsOf: asOf, Assignor: w.assign,
 		OffloadFrom: w.offloadFrom, HoldGrants: w.hold, CreationErrors: func(t string) string { return w.failures[t] },
 	}
 }
@@ -223,6 +229,7 @@ func showRecord(r record.Record) string {
 		record.TypeTargetMetadata: "TargetMetadata", record.TypeTargetMember: "TargetMember",
 		record.TypeCurrentAssignment: "CurrentAssignment", record.TypeTopology: "Topology",
 		record.TypeTopologyVersion: "TopologyVersion", record.TypeGroupMarks: "GroupMarks", record.TypeJournalEntry: "Journal",
+		record.TypeGroupTopics: "GroupTopics",
 	}[r.Key.Type]
 	if r.Key.Type == record.TypeTopologyVersion {
 		name += fmt.Sprintf(" %d", r.Key.ID)
@@ -263,6 +270,12 @@ func showRecord(r record.Record) string {
 		return fmt.Sprintf("%s epoch=%d previous=%d %s", name, v.MemberEpoch, v.PreviousEpoch, showCurrent(v))
 	case *record.GroupMarks:
 		return fmt.Sprintf("%s shutdown-by=%s delay-until=%d empty-since=%d", name, v.ShutdownBy, v.DelayUntilMs, v.EmptySinceMs)
+	case *record.GroupTopics:
+		s := fmt.Sprintf("%s topology=%d since=%d", name, v.TopologyEpoch, v.SinceMs)
+		for _, z := range v.Sizes {
+			s += fmt.Sprintf(" %s:%d%v%v", z.ID, z.Tasks, z.Repartition, z.Changelogs)
+		}
+		return s
 	case *record.JournalEntry:
 		return name + " " + showJournal(v)
 	case *record.TopologyVersion:
