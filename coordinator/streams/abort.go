@@ -41,7 +41,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	}
 	from, was := l.current, l.now()
 	next := &topology.Topology{Epoch: from.Epoch + 1, Subtopologies: previous.Content.Subtopologies}
-	topics, err := configured(nil, next, env)
+	topics, err := configured(nil, g, next, env)
 	if err != nil {
 		return d, 0, err
 	}
@@ -59,6 +59,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	d.Records = append(d.Records,
 		record.Record{Key: record.Key{Type: record.TypeTopology, Group: g.ID}, Value: &record.Topology{Topology: *next}},
 		record.Record{Key: record.Key{Type: record.TypeGroupMetadata, Group: g.ID}, Value: meta})
+	d.putTopics(g, g.ID, topics, true, env)
 	d.Cause = Cause{Kinds: CauseTopology, Epoch: meta.Epoch,
 		Detail: fmt.Sprintf("the update to topology epoch %d was taken back: epoch %d is epoch %d again", from.Epoch, next.Epoch, previous.Epoch)}
 	if g.NumMembers() > 0 {
