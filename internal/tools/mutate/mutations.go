@@ -170,7 +170,7 @@ var mutations = []mutation{
 	{
 		7, "no task is taken by a picture of the topics that is older than the leadership",
 		"coordinator/shard/heartbeat.go",
-		"	if g != nil && m.doubtful(&d) {\n", "	if false {\n",
+		"	if m.doubtful(r.GroupID, &d) {\n", "	if false {\n",
 		"coordinator/shard", "TestAnOldPictureOfTheTopicsTakesNoTask",
 	},
 	{
