@@ -63,7 +63,7 @@ func BenchmarkTopicsOfOthersChange(b *testing.B) {
 			}
 			top.Subtopologies = append(top.Subtopologies, sub)
 		}
-		first, err := configured(nil, top, &Env{Metadata: topics, MetadataVersion: 1})
+		first, err := configured(nil, nil, top, &Env{Metadata: topics, MetadataVersion: 1})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func BenchmarkTopicsOfOthersChange(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, soft := range groups {
-					if _, err := configured(soft, soft.Topics.Topology, &Env{Metadata: metadata, MetadataVersion: 2}); err != nil {
+					if _, err := configured(soft, nil, soft.Topics.Topology, &Env{Metadata: metadata, MetadataVersion: 2}); err != nil {
 						b.Fatal(err)
 					}
 				}
