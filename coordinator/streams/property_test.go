@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
@@ -33,11 +34,18 @@ type simulation struct {
 	// rolls are the topologies of clients where they differ; nil: all have topology.
 	rolls    map[*simClient]*topology.Topology
 	aborting bool
+	grace    graceModel
 }
 
 func newSimulation(t *rapid.T) *simulation {
 	s := &simulation{world: newWorld(), t: t, members: map[string]int32{}}
-	s.verify = checkJournal
+	s.verify = func(before *fsm.Group, d *Decision, after *fsm.Group) error {
+		if err := s.grace.verify(s, before, d); err != nil {
+			return err
+		}
+		return checkJournal(before, d, after)
+	}
+	s.settings.TopologyGraceMs = rapid.SampledFrom([]int32{0, 7000, 60000}).Draw(t, "grace")
 	s.settings.InitialRebalanceDelayMs = rapid.SampledFrom([]int32{0, 3000}).Draw(t, "delay")
 	s.settings.AssignmentIntervalMs = rapid.SampledFrom([]int32{0, 1000}).Draw(t, "interval")
 	s.settings.NumStandbyReplicas = rapid.Int32Range(0, 2).Draw(t, "standbys")
@@ -180,6 +188,7 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 			c.apply()
 			s.beat(c)
 		}),
+		"staleHeartbeat": wrap(s.staleBeat),
 		"loseResponse": wrap(func() {
 			c := s.pick(true)
 			s.send(c.request())

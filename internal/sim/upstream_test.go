@@ -64,6 +64,12 @@ func (u *upstream) addTopic(name string, partitions int32) {
 	u.topics[name] = t
 }
 
+func (u *upstream) dropTopic(name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.topics, name)
+}
+
 func (u *upstream) group(id string) *upstreamGroup {
 	g := u.groups[id]
 	if g == nil {

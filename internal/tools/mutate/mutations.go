@@ -174,6 +174,24 @@ var mutations = []mutation{
 		"coordinator/shard", "TestAnOldPictureOfTheTopicsTakesNoTask",
 	},
 	{
+		7, "no task is taken for topics that do not fit before the grace is over",
+		"coordinator/streams/grace.go",
+		"		c.Configured, c.Hash, c.Since, c.Until = good, hash, since, until\n", "		_ = until\n",
+		"coordinator/streams", "TestScripts/grace.txt",
+	},
+	{
+		7, "a new leader goes on with the numbers that are in the log",
+		"coordinator/streams/grace.go",
+		"		good = t.Sizes.Configured(c.Topology, hash)\n", "		_ = t\n",
+		"coordinator/streams", "TestScripts/grace_failover.txt",
+	},
+	{
+		7, "nobody is told of a problem that ends applications before the topics have been read again",
+		"coordinator/streams/grace.go",
+		"bool { return env.MetadataAsOf > c.Sighted }", "bool { return true }",
+		"coordinator/streams", "TestScripts/confirm.txt",
+	},
+	{
 		8, "a record that is replaced leaves the digest",
 		"fsm/evolve.go",
 		"	e.digest += hash - *old\n", "	e.digest += hash\n",
