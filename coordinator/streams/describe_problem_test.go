@@ -38,3 +38,34 @@ func TestTopicsProblemSaysWhatAGroupWaitsFor(t *testing.T) {
 	w.setTopic("log", 2)
 	check("")
 }
+
+// TestTopicsProblemSaysThatTheGroupGoesOn: people see what is wrong and how long the group goes on, also where soft state is
+// not known; the group's state is what it was.
+func TestTopicsProblemSaysThatTheGroupGoesOn(t *testing.T) {
+	w := newWorld()
+	w.settings.TopologyGraceMs = 60_000
+	w.setTopic("in", 2)
+	client := &coordinator.Client{ID: "c", Host: "/h"}
+	d, err := w.heartbeat(goodJoin(), client)
+	if err != nil || d.Reply.Err != nil {
+		t.Fatal(err, d.Reply.Err)
+	}
+	w.setTopic("in", 0)
+	beat := &HeartbeatRequest{GroupID: testGroup, MemberID: d.Reply.MemberID, MemberEpoch: d.Reply.MemberEpoch, RebalanceTimeoutMs: -1}
+	if d, err := w.heartbeat(beat, client); err != nil || d.Reply.Err != nil || len(d.Reply.Status) > 0 {
+		t.Fatal(err, d.Reply)
+	}
+	w.now += 17_500
+	env := w.env()
+	const want = "MISSING_SOURCE_TOPICS: Source topics in are missing. Subtopology 0 reads in." +
+		" The group goes on with the partition counts of before, for up to 43 s more (group.streams.topology.grace.ms)."
+	if got := TopicsProblem(w.group(), &env); got != want {
+		t.Errorf("%q", got)
+	}
+	if left := GraceLeft(w.group(), &env); left != 42_500 {
+		t.Errorf("%d ms left", left)
+	}
+	if got := Describe(w.group(), nil, &env, testGroup); got.State != StateStable {
+		t.Error(got.State)
+	}
+}
