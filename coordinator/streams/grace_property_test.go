@@ -92,7 +92,7 @@ func (s *simulation) staleBeat() {
 	defer func() { s.stale = false }()
 	req := c.request()
 	if req.MemberEpoch == JoinEpoch {
-		req.Topology = s.topology
+		req.Topology = s.topologyOf(c)
 	}
 	d := Heartbeat(HeartbeatInput{Group: s.group(), Soft: s.soft, Env: s.env(), Client: &coordinator.Client{ID: "c", Host: "/h"}, Request: req})
 	switch {
