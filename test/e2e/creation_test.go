@@ -67,8 +67,10 @@ func TestCreation(t *testing.T) {
 	denied.told("TOPIC_AUTHORIZATION_FAILED", "coordd's own principal", "CREATE on Topic denied-log-0 and on Cluster kafka-cluster")
 	tall.told("INVALID_REPLICATION_FACTOR", "replication.factor")
 	odd.told("INVALID_CONFIG", "shred")
-	quota.told("THROTTLING_QUOTA_EXCEEDED", "controller_mutation_rate")
 	quota.stable() // by itself
+	if log := cluster.Nodes[0].Log; !logs(t, log, "cannot create internal topics", "quota-log-", "THROTTLING_QUOTA_EXCEEDED", "controller_mutation_rate") {
+		t.Errorf("%s does not tell of the quota", log)
+	}
 	c.fewAttempts()
 
 	c.allowCreate()
