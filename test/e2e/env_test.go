@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,11 +88,19 @@ func startUpstream(t *testing.T, kind, dir string) string {
 // startCluster starts nodes of `coordd serve` in front of an upstream.
 func startCluster(t *testing.T, nodes int, upstream, dir string) *rig.Cluster {
 	t.Helper()
+	return startClusterWith(t, nodes, upstream, dir, nil)
+}
+
+// startClusterWith adds to the settings of every cluster.
+func startClusterWith(t *testing.T, nodes int, upstream, dir string, more map[string]any) *rig.Cluster {
+	t.Helper()
+	all := settings()
+	maps.Copy(all, more)
 	bin, err := coordd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := rig.StartCluster(t.Context(), rig.ClusterConfig{Bin: bin, Dir: dir, Nodes: nodes, Upstream: upstream, Settings: settings()})
+	c, err := rig.StartCluster(t.Context(), rig.ClusterConfig{Bin: bin, Dir: dir, Nodes: nodes, Upstream: upstream, Settings: all})
 	if c != nil {
 		t.Cleanup(c.Stop)
 	}

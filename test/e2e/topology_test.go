@@ -31,7 +31,7 @@ func TestTopologies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster := startCluster(t, 3, kafka.Bootstrap(), dir)
+	cluster := startClusterWith(t, 3, kafka.Bootstrap(), dir, map[string]any{"group.streams.topology.grace.ms": int(grace / time.Millisecond)})
 	for _, c := range []struct {
 		name string
 		run  func(*testing.T, *subject)
@@ -39,6 +39,8 @@ func TestTopologies(t *testing.T) {
 		{"source-created-in-time", sourceCreatedInTime},
 		{"source-created-late", sourceCreatedLate},
 		{"source-grown", sourceGrown},
+		{"sources-grown-in-turn", sourcesGrownInTurn},
+		{"source-of-stateful-grown", sourceOfStatefulGrown},
 		{"versions-rolled", versionsRolled},
 		{"changelog-deleted", changelogDeleted},
 		{"internal-topic-wrong", internalTopicWrong},
@@ -58,6 +60,13 @@ type subject struct {
 	admin   *kadm.Client
 	dir     string
 }
+
+// grace is how long a group goes on whose topics do not fit any more, and apart is what lies between the growths of two topics
+// that belong together.
+const (
+	grace = 45 * time.Second
+	apart = 20 * time.Second
+)
 
 const settled = 90 * time.Second // for what takes seconds when the machine has nothing else to do
 
@@ -124,6 +133,7 @@ type groupTold struct {
 	State         string `json:"state"`
 	TopologyEpoch int32  `json:"topologyEpoch"`
 	Problem       string `json:"problem"`
+	GraceLeftMs   int64  `json:"graceLeftMs"`
 	MemberList    []struct {
 		Member string   `json:"member"`
 		Active []string `json:"active"`
@@ -242,25 +252,32 @@ func (s *subject) config(t *testing.T, name, value string) {
 	}
 }
 
-// flows waits until the output has counts of words that are made up now: what is written now is processed.
+// flows waits until the output has counts of words that are made up now: what is written now is processed. It is written to
+// the partitions that the source began with.
 func (s *subject) flows(t *testing.T, word string) {
 	t.Helper()
-	in := client(t, s.boot)
+	in := client(t, s.boot, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	want := map[string]bool{}
 	for i := range 12 { // enough to reach each partition behind the repartition topic
 		w := fmt.Sprintf("%s-%d", word, i)
 		want[w] = true
-		if err := in.ProduceSync(within(t, settled), &kgo.Record{Topic: s.name + ".in", Key: []byte(w), Value: []byte(w)}).FirstErr(); err != nil {
+		if err := in.ProduceSync(within(t, settled), &kgo.Record{Topic: s.name + ".in", Key: []byte(w), Value: []byte(w), Partition: int32(i % partitions)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
+	s.comes(t, want)
+}
+
+// comes waits until the committed output has records of all keys.
+func (s *subject) comes(t *testing.T, keys map[string]bool) {
+	t.Helper()
 	out := client(t, s.boot, kgo.ConsumeTopics(s.name+".out"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer out.Close()
 	ctx := within(t, settled)
-	for len(want) > 0 && ctx.Err() == nil {
-		out.PollFetches(ctx).EachRecord(func(r *kgo.Record) { delete(want, string(r.Key)) })
+	for len(keys) > 0 && ctx.Err() == nil {
+		out.PollFetches(ctx).EachRecord(func(r *kgo.Record) { delete(keys, string(r.Key)) })
 	}
-	if len(want) > 0 {
-		t.Fatalf("%s: no output for %v", s.name, want)
+	if len(keys) > 0 {
+		t.Fatalf("%s: no output for %v", s.name, keys)
 	}
 }

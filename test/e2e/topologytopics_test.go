@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -65,6 +66,81 @@ func sourceGrown(t *testing.T, s *subject) {
 	}
 }
 
+// sourcesGrownInTurn: two copartitioned sources grow one after the other under load. Meanwhile the application goes on as it was.
+func sourcesGrownInTurn(t *testing.T, s *subject) {
+	left, right := s.name+".left", s.name+".right"
+	createSized(t, s.boot, 2, left, right)
+	createSized(t, s.boot, partitions, s.name+".out")
+	input := feedFirst(t, 2, s.boot, s.name, "match", 100)
+	a := s.start(t, "one", "match", exactlyOnce)
+	runs(t, a, 2)
+	s.waitTold(t, "Stable", func(g groupTold) bool { return g.State == "Stable" })
+	mark := a.Mark()
+	began := time.Now()
+	s.grow(t, 4, left)
+	g := s.waitTold(t, "that it goes on", func(g groupTold) bool {
+		return g.GraceLeftMs > 0 && names(g.Problem, "INCORRECTLY_PARTITIONED_TOPICS", left, right, "2", "4")
+	})
+	t.Logf("describe: %s: %s", g.State, g.Problem)
+	if g.State != "Stable" {
+		t.Errorf("the group that goes on is %s", g.State)
+	}
+	pause(t.Context(), apart/2)
+	s.comes(t, map[string]bool{fmt.Sprint(input.steps.Load()): true})
+	pause(t.Context(), apart-time.Since(began))
+	for _, e := range a.Events(mark) {
+		t.Errorf("%s between the two: %+v", a.Name, e)
+	}
+	s.grow(t, 4, right)
+	runs(t, a, 4)
+	s.waitTold(t, "that all is well", func(g groupTold) bool { return g.State == "Stable" && g.Problem == "" && g.GraceLeftMs == 0 })
+	input.widen(t, s.name, "match", 4)
+	waitSteps(t, input, input.steps.Load()+300)
+	verify(t, s.boot, s.name, "match", input.stop(t), settled)
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+// sourceOfStatefulGrown: behind a source that grows there are internal topics, which nobody grows. The application goes on for
+// the grace, then ends with a status that names topic and counts; without the internal topics, which is what a reset of the
+// application does, it runs.
+func sourceOfStatefulGrown(t *testing.T, s *subject) {
+	const grown = 2 * partitions
+	s.config(t, "streams.disconnect.timeout.ms", "10000")
+	createTopics(t, s.boot, s.name, "wordcount")
+	a := s.start(t, "one", "wordcount", atLeastOnce)
+	runs(t, a, tasksOf("wordcount"))
+	s.flows(t, "before")
+	mark, repartition := a.Mark(), s.name+"-by-word-repartition"
+	s.grow(t, grown, s.name+".in")
+	g := s.waitTold(t, "that it goes on", func(g groupTold) bool {
+		return g.GraceLeftMs > 0 && names(g.Problem, "INCORRECTLY_PARTITIONED_TOPICS", repartition, fmt.Sprint(partitions), fmt.Sprint(grown))
+	})
+	t.Logf("describe: %s: %s", g.State, g.Problem)
+	s.flows(t, "in-grace")
+	for _, e := range a.Events(mark) {
+		t.Errorf("%s within the grace: %+v", a.Name, e)
+	}
+	thrown := ends(t, a)
+	if thrown.Class != topologyException || !names(thrown.Message, repartition, fmt.Sprint(partitions), fmt.Sprint(grown)) {
+		t.Errorf("%s threw %+v", a.Name, thrown)
+	}
+	t.Logf("%s: %s", thrown.Class, thrown.Message)
+	s.remove(t, repartition)
+	s.remove(t, s.name+"-counts-changelog")
+	a = s.start(t, "two", "wordcount", atLeastOnce)
+	runs(t, a, 2*grown)
+	s.flows(t, "after")
+	unbroken(t, a)
+	if err := a.Close(closeWithin); err != nil {
+		t.Error(err)
+	}
+}
+
+const topologyException = "org.apache.kafka.streams.errors.TopologyException"
+
 // waitSteps waits until so many steps were produced.
 func waitSteps(t *testing.T, f *feeder, n int64) {
 	t.Helper()
@@ -112,7 +188,7 @@ func internalTopicWrong(t *testing.T, s *subject) {
 		createSized(t, s.boot, 7, topic)
 		a := s.start(t, "one", "wordcount", exactlyOnce)
 		thrown := ends(t, a)
-		if thrown.Class != "org.apache.kafka.streams.errors.TopologyException" || !names(thrown.Message, topic, "7", "3") {
+		if thrown.Class != topologyException || !names(thrown.Message, topic, "7", "3") {
 			t.Errorf("%s threw %+v", a.Name, thrown)
 		}
 		t.Logf("%s: %s", thrown.Class, thrown.Message)
