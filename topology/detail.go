@@ -95,6 +95,7 @@ func (c *counts) wrongCounts(names []string, expected map[string]InternalTopic, 
 	if more := len(names) - maxListed; more > 0 {
 		fmt.Fprintf(&b, " and %d additional topics", more)
 	}
+	b.WriteString(". Internal topics are not resized: delete such a topic, as a reset of the application does, and it is created with the expected number, without what it held.")
 	return &Problem{IncorrectlyPartitionedTopics, b.String()}
 }
 

@@ -124,7 +124,7 @@ func sourceOfStatefulGrown(t *testing.T, s *subject) {
 		t.Errorf("%s within the grace: %+v", a.Name, e)
 	}
 	thrown := ends(t, a)
-	if thrown.Class != topologyException || !names(thrown.Message, repartition, fmt.Sprint(partitions), fmt.Sprint(grown)) {
+	if thrown.Class != topologyException || !names(thrown.Message, repartition, fmt.Sprint(partitions), fmt.Sprint(grown), "delete such a topic") {
 		t.Errorf("%s threw %+v", a.Name, thrown)
 	}
 	t.Logf("%s: %s", thrown.Class, thrown.Message)
@@ -188,7 +188,7 @@ func internalTopicWrong(t *testing.T, s *subject) {
 		createSized(t, s.boot, 7, topic)
 		a := s.start(t, "one", "wordcount", exactlyOnce)
 		thrown := ends(t, a)
-		if thrown.Class != topologyException || !names(thrown.Message, topic, "7", "3") {
+		if thrown.Class != topologyException || !names(thrown.Message, topic, "7", "3", "delete such a topic") {
 			t.Errorf("%s threw %+v", a.Name, thrown)
 		}
 		t.Logf("%s: %s", thrown.Class, thrown.Message)
