@@ -99,6 +99,8 @@ type ConfiguredTopics struct {
 	// Configured is what the group goes by, and Hash the metadata hash of the topics that it was made from.
 	Hash       int64
 	Configured *topology.Configured
+	// Resolution is what the patterns of the topology match in Version.
+	Resolution *topology.Resolution
 	// Found is the topology set against the topics as they are: another one than Configured during a grace.
 	Found *topology.Configured
 	// Sighted is when the problem of Found was first seen by this leader (ms).

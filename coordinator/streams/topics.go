@@ -50,14 +50,14 @@ func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*Conf
 	if env.Metadata == nil {
 		return nil, coordinator.Errorf(coordinator.CoordinatorNotAvailable, "The topics are not known yet.")
 	}
-	found, err := find(old, t, env)
+	found, resolution, err := find(old, t, env)
 	if err != nil {
 		if !wasRight(g, t) {
 			return nil, err
 		}
 		found = notFitting(t, env, err)
 	}
-	topics := &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: found.Hash, Configured: found, Found: found}
+	topics := &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: found.Hash, Configured: found, Found: found, Resolution: resolution}
 	if !found.Ready() {
 		topics.sight(before, env)
 		topics.goOn(old, g, env)
@@ -66,15 +66,24 @@ func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*Conf
 }
 
 // find sets the topology against the topics as they are.
-func find(old *ConfiguredTopics, t *topology.Topology, env *Env) (*topology.Configured, *coordinator.Error) {
-	if old != nil && (topology.Unaffected(t, env.Metadata, old.Version) || old.Found.Hash == topology.MetadataHash(t, env.Metadata)) {
-		return old.Found, nil
+func find(old *ConfiguredTopics, t *topology.Topology, env *Env) (*topology.Configured, *topology.Resolution, *coordinator.Error) {
+	var before *topology.Resolution
+	var version uint64
+	if old != nil {
+		if topology.Unaffected(t, env.Metadata, old.Version) {
+			return old.Found, old.Resolution, nil
+		}
+		before, version = old.Resolution, old.Version
 	}
-	found, err := topology.Configure(t, env.Metadata)
+	resolution := before.Resolve(t, env.Metadata, version)
+	if old != nil && old.Found.Hash == resolution.MetadataHash(env.Metadata) {
+		return old.Found, resolution, nil
+	}
+	found, err := resolution.Configure(env.Metadata)
 	if err != nil {
-		return nil, invalidTopology(err)
+		return nil, resolution, invalidTopology(err)
 	}
-	return found, nil
+	return found, resolution, nil
 }
 
 // invalidTopology is the answer to a topology that cannot be configured whatever topics exist.
