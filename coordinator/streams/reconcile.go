@@ -45,7 +45,9 @@ func (r *reconciler) next() (*record.CurrentAssignment, *coordinator.Error) {
 		if !r.released(c.Revoking) {
 			return c, nil
 		}
-		return r.step(c.MemberEpoch + 1), nil
+		// Never above the goal's, where more is to be revoked at the same goal: a topology update shrinks it before the next one
+		// is computed, and the member would go back from there.
+		return r.step(max(c.MemberEpoch, min(c.MemberEpoch+1, r.goalEpoch))), nil
 	}
 	// A state that a newer version wrote: only a member that owns nothing can start over.
 	if !r.reported || !r.owned.IsEmpty() {
