@@ -184,3 +184,27 @@ func TestWhatIsToBeCreatedFollowsTheTopics(t *testing.T) {
 	change(topics{"in": 2, "g-changelog": 2})
 	expect("when it is there", 0)
 }
+
+// While a group goes on without a changelog that is gone, that is asked for, and asked for on.
+func TestWhatIsToBeCreatedInTheGrace(t *testing.T) {
+	r := newRig(t)
+	r.settings.TopologyGraceMs = 60_000
+	r.topics = topics{"in": 4, "g-changelog": 4}
+	request := join("g", "a")
+	request.Topology = &topology.Topology{Subtopologies: []topology.Subtopology{{
+		ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "g-changelog"}},
+	}}}
+	r.send(request)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.settle()
+	r.topics = topics{"in": 4}
+	for range 5 {
+		r.changes += 2 // the other one of topics of others
+		r.unwanted = nil
+		r.send(beat("g", "a", r.committed.Group("g").Member("a").Current.MemberEpoch))
+		r.settle()
+		if len(r.wanted["g"]) != 1 || len(r.unwanted) != 0 {
+			t.Fatalf("wanted %v, taken back %v", r.wanted["g"], r.unwanted)
+		}
+	}
+}

@@ -7,8 +7,8 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// Missing are the internal topics that are to be created.
-func (c *ConfiguredTopics) Missing() []topology.InternalTopic { return c.Configured.Create }
+// Missing are the internal topics that are to be created, also while the group goes on without them.
+func (c *ConfiguredTopics) Missing() []topology.InternalTopic { return c.Found.Create }
 
 // ExistingInternalTopics are the internal topics of a configured topology that exist and for which it asks for configs or a
 // replication factor. A source topic that doubles as a changelog is none: it is the user's.
