@@ -68,7 +68,7 @@ const (
 	apart = 20 * time.Second
 )
 
-const settled = 90 * time.Second // for what takes seconds when the machine has nothing else to do
+const settled = 3 * time.Minute // for what takes seconds when the machine has nothing else to do
 
 // start starts an instance with two threads, so that tasks move within it.
 func (s *subject) start(t *testing.T, instance, topology, guarantee string) *rig.App {
