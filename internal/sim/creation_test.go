@@ -55,7 +55,8 @@ func TestCreationOverLeaders(t *testing.T) {
 	dir := dataDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		observer := newObserver()
-		c := startCluster(t, dir, observer, 1)
+		// A request to the node that is cut off takes longer than the usual session.
+		c := startCluster(t, dir, observer, 1, "group.streams.session.timeout.ms=60000")
 		defer c.shutdown()
 		awaitNodes(t, c)
 		c.up.addTopic("life-in", 2)
