@@ -138,7 +138,7 @@ func (c *Creator) attempt(ctx context.Context, batch []topology.InternalTopic, g
 // verifyPatience bounds the proof that the groups of an attempt are led here.
 const verifyPatience = 2 * time.Second
 
-// ledHere leaves of a batch the topics for which a group asks that this node leads, as is proven now. The others are
+// ledHere leaves of a batch the topics for which a group still asks that this node leads, as is proven now. The others are
 // looked at again soon: a leader that was deposed is about to take their wants back.
 func (c *Creator) ledHere(ctx context.Context, batch []topology.InternalTopic, groups [][]string) []topology.InternalTopic {
 	if c.cfg.Verify == nil {
@@ -173,10 +173,18 @@ func (c *Creator) ledHere(ctx context.Context, batch []topology.InternalTopic, g
 	led := batch[:0:0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, t := range batch {
-		if slices.ContainsFunc(groups[i], func(group string) bool { return asked[group] }) {
-			led = append(led, t)
-		} else if w := c.topics[t.Name]; w != nil {
+	for i := range batch {
+		w := c.topics[batch[i].Name]
+		if w == nil {
+			continue // it was taken back meanwhile, or is there
+		}
+		proven := func(group string) bool {
+			_, asks := w.groups[group]
+			return asks && asked[group]
+		}
+		if slices.ContainsFunc(groups[i], proven) {
+			led = append(led, w.topic) // as it is wanted by now
+		} else {
 			w.due = c.onGrid(time.Now().Add(c.cfg.MinBackoff))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/coordd/coordd/topology"
 )
 
 // A topic that makes every call fail in which it is asked for holds up no other for long.
@@ -140,6 +142,39 @@ func TestCreatorCreatesForWhatIsLedHereOnly(t *testing.T) {
 		}
 		if len(f.creates) > 3 || c.Error("a") != "" {
 			t.Errorf("attempts %v, error %q", f.creates, c.Error("a"))
+		}
+	})
+}
+
+// What is taken back or changed while leadership is proven is not created as it was before.
+func TestCreatorSendsWhatIsWantedAfterTheProof(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		_, c := start(t, f, func(cfg *CreatorConfig) {
+			cfg.Verify = func(group string, done func(error)) {
+				if group == "deposed" {
+					done(errors.New("another node leads"))
+					return
+				}
+				time.AfterFunc(time.Second, func() { done(nil) })
+			}
+		})
+		c.Create("deposed", wanted("left"))
+		c.Create("led", append(wanted("dropped", "left"), topology.InternalTopic{Name: "grown", Partitions: 3}))
+		c.Create("gone", wanted("forgotten"))
+		time.Sleep(500 * time.Millisecond)
+		c.Create("led", []topology.InternalTopic{{Name: "grown", Partitions: 5}})
+		c.Forget("gone")
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, name := range []string{"dropped", "left", "forgotten"} {
+			if _, ok := f.topics[name]; ok {
+				t.Errorf("%s was created, which nobody wanted any more", name)
+			}
+		}
+		if n := f.topics["grown"].Partitions; n != 5 {
+			t.Errorf("grown has %d partitions, want 5", n)
 		}
 	})
 }
