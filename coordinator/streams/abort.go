@@ -46,7 +46,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 		return d, 0, err
 	}
 	d.Records = l.replace(next, record.TopologyVersion{
-		Root: previous.Root, Declared: previous.Declared, LastDeclared: was.LastDeclared, Hash: previous.Hash, SinceMs: env.Now,
+		Root: previous.Root, First: was.First, Declared: previous.Declared, LastDeclared: was.LastDeclared, Hash: previous.Hash, SinceMs: env.Now,
 	}, taskCounts(soft, from), runningEpochs(g))
 	for i := range l.changed {
 		if v := &l.changed[i]; v.Epoch == from.Epoch {

@@ -43,7 +43,7 @@ func (r *bytesReader) record() record.Record {
 	}
 	if r.flag() {
 		key.Type, key.Member, key.ID = record.TypeTopologyVersion, "", int32(r.below(4))
-		v := &record.TopologyVersion{Root: int32(r.below(4)), Declared: int32(r.below(4)), LastDeclared: int32(r.below(4)), Foreign: r.flag()}
+		v := &record.TopologyVersion{Root: int32(r.below(4)), First: int32(r.below(4)), Declared: int32(r.below(4)), LastDeclared: int32(r.below(4)), Foreign: r.flag()}
 		if t := r.topology(); t != nil && topology.Validate(t) == nil {
 			v.Hash, v.Content = t.ContentHash(), t
 		}

@@ -77,14 +77,16 @@ func (l *lineage) now() record.TopologyVersion {
 	if v := l.version(l.current.Epoch); v != nil {
 		return *v
 	}
-	return record.TopologyVersion{Root: l.root, Declared: l.current.Epoch, LastDeclared: l.current.Epoch, Hash: l.current.ContentHash()}
+	return record.TopologyVersion{Root: l.root, First: l.current.Epoch, Declared: l.current.Epoch, LastDeclared: l.current.Epoch, Hash: l.current.ContentHash()}
 }
 
 // find returns the newest earlier version with the given content, and with the epoch that the app declares where that
-// counts; nil when there is none.
+// counts; nil when there is none. What the group had before it was empty and took another topology is not meant: nobody can
+// have missed its session since then.
 func (l *lineage) find(hash [topology.ContentHashSize]byte, declared *int32) (found *fsm.TopologyVersion) {
+	first := l.now().First
 	for v := range l.group.TopologyVersions() {
-		if v.Epoch < l.current.Epoch && v.Hash == hash && (declared == nil || v.Declared == *declared) {
+		if v.Epoch < l.current.Epoch && v.First == first && v.Hash == hash && (declared == nil || v.Declared == *declared) {
 			found = &v
 		}
 	}
@@ -119,7 +121,8 @@ func (l *lineage) learn(sent *topology.Topology) (epoch int32, records []record.
 		return sent.Epoch, nil
 	}
 	v := fsm.TopologyVersion{Epoch: sent.Epoch, TopologyVersion: &record.TopologyVersion{
-		Root: sent.Epoch, Declared: sent.Epoch, LastDeclared: sent.Epoch, Hash: sent.ContentHash(), Foreign: true, Content: sent.Clone(),
+		Root: sent.Epoch, First: l.now().First, Declared: sent.Epoch, LastDeclared: sent.Epoch, Hash: sent.ContentHash(),
+		Foreign: true, Content: sent.Clone(),
 	}}
 	r := record.Record{Key: l.key(v.Epoch), Value: v.TopologyVersion}
 	if record.Size(r) > record.MaxRecordSize {
@@ -166,7 +169,7 @@ func (l *lineage) forget(next int32, running map[int32]bool) (changed []fsm.Topo
 		switch {
 		case v.Epoch == l.current.Epoch || v.Epoch == next:
 			continue
-		case v.Epoch > l.current.Epoch || versions >= maxTopologyVersions:
+		case v.Epoch > l.current.Epoch || versions >= maxTopologyVersions || v.Foreign && len(running) == 0:
 			changed = append(changed, fsm.TopologyVersion{Epoch: v.Epoch})
 			continue
 		}

@@ -57,9 +57,9 @@ func (h *heartbeat) joinTopology() *coordinator.Error {
 // verdict is what the topology of a join is to its group.
 type verdict struct {
 	err *coordinator.Error
-	// update says that the topology replaces the group's, under epoch; lastDeclared is that of the new version.
-	update       bool
-	lastDeclared int32
+	// update says that the topology replaces the group's, under epoch; first and lastDeclared are those of the new version.
+	update              bool
+	first, lastDeclared int32
 	// stale says that it is an earlier one.
 	stale bool
 	// epoch is the topology epoch that it stands for in the group; unknownTopology where there is none.
@@ -83,12 +83,13 @@ func (l *lineage) judge(sent *topology.Topology, latest, empty bool) verdict {
 	hash := sent.ContentHash()
 	switch {
 	case empty:
-		return verdict{update: true, epoch: max(next, sent.Epoch), lastDeclared: sent.Epoch}
+		epoch := max(next, sent.Epoch)
+		return verdict{update: true, epoch: epoch, first: epoch, lastDeclared: sent.Epoch}
 	case latest:
 		if v := l.find(hash, nil); v != nil {
 			return verdict{stale: l.stale(v.Epoch), epoch: v.Epoch}
 		}
-		return verdict{update: true, epoch: next, lastDeclared: max(now.LastDeclared, sent.Epoch)}
+		return verdict{update: true, epoch: next, first: now.First, lastDeclared: max(now.LastDeclared, sent.Epoch)}
 	}
 	if v := l.find(hash, &sent.Epoch); v != nil {
 		return verdict{stale: l.stale(v.Epoch), epoch: v.Epoch}
@@ -97,7 +98,7 @@ func (l *lineage) judge(sent *topology.Topology, latest, empty bool) verdict {
 	case sent.Epoch < last:
 		return verdict{stale: true, epoch: unknownTopology}
 	case int64(sent.Epoch) == int64(last)+1:
-		return verdict{update: true, epoch: max(next, sent.Epoch), lastDeclared: sent.Epoch}
+		return verdict{update: true, epoch: max(next, sent.Epoch), first: now.First, lastDeclared: sent.Epoch}
 	case sent.Epoch == last:
 		return verdict{err: coordinator.Errorf(coordinator.StreamsInvalidTopologyEpoch, "The request has another topology of epoch %d than "+
 			"the group, whose topology epoch is %d: %s. An update has the next topology epoch, %s; clients that cannot send one need "+
@@ -149,7 +150,7 @@ func (h *heartbeat) startUpdate(sent *topology.Topology, v verdict) *coordinator
 	from := h.line.current
 	running := runningEpochs(h.group)
 	h.history = h.line.replace(next, record.TopologyVersion{
-		Root: v.epoch, Declared: sent.Epoch, LastDeclared: v.lastDeclared, Hash: next.ContentHash(), SinceMs: h.env.Now,
+		Root: v.epoch, First: v.first, Declared: sent.Epoch, LastDeclared: v.lastDeclared, Hash: next.ContentHash(), SinceMs: h.env.Now,
 	}, taskCounts(h.soft, from), running)
 	h.joined = v.epoch
 	h.detail = fmt.Sprintf("topology epoch %d -> %d: %s", from.Epoch, next.Epoch, differences(from, next))

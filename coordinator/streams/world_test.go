@@ -288,6 +288,9 @@ func showRecord(r record.Record) string {
 
 func showVersion(v *record.TopologyVersion) string {
 	s := fmt.Sprintf("root=%d declared=%d last=%d since=%d", v.Root, v.Declared, v.LastDeclared, v.SinceMs)
+	if v.First != 0 {
+		s += fmt.Sprintf(" first=%d", v.First)
+	}
 	if v.Content != nil {
 		s += fmt.Sprintf(" subtopologies=%d", len(v.Content.Subtopologies))
 	}

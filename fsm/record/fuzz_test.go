@@ -27,7 +27,7 @@ var ownSamples = []record.Record{
 		{ID: "0", Tasks: 3, Repartition: []int32{3}, Matched: []string{"in"}}, {ID: "1", Tasks: 4, Changelogs: []int32{4, 5}},
 	}}},
 	{Key: record.Key{Type: record.TypeTopologyVersion, Group: "g", ID: 2}, Value: &record.TopologyVersion{
-		Root: 1, LastDeclared: 3, Hash: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, SinceMs: 5, Aborted: true,
+		Root: 1, First: 6, LastDeclared: 3, Hash: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, SinceMs: 5, Aborted: true,
 		Content: &topology.Topology{Epoch: 2, Subtopologies: []topology.Subtopology{{ID: "0", SourceTopics: []string{"a"}}}},
 		Tasks:   []record.TaskCount{{Subtopology: "0", Tasks: 4}},
 	}},

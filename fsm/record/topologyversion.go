@@ -8,8 +8,11 @@ type TopologyVersion struct {
 	// Root is the epoch under which the group had this topology first: an update that is taken back makes the topology of
 	// before current again, under a new epoch.
 	Root int32
-	// Declared is the epoch that the app sent with it, and LastDeclared the highest that apps sent up to then since the
-	// group was empty: the next update by epoch has one more.
+	// First is the epoch of the topology with which the group was not empty any more last, where that changed its topology:
+	// what the group had before that does not make a member stale.
+	First int32
+	// Declared is the epoch that the app sent with it, and LastDeclared the highest that apps sent up to then since
+	// First: the next update by epoch has one more.
 	Declared, LastDeclared int32
 	// Hash is [topology.Topology.ContentHash].
 	Hash [topology.ContentHashSize]byte
@@ -43,6 +46,7 @@ const (
 
 func (w *writer) topologyVersion(v *TopologyVersion) {
 	w.int32(v.Root)
+	w.int32(v.First)
 	w.int32(v.Declared)
 	w.int32(v.LastDeclared)
 	w.b = append(w.b, v.Hash[:]...)
@@ -71,7 +75,7 @@ func (w *writer) topologyVersion(v *TopologyVersion) {
 }
 
 func (r *reader) topologyVersion() *TopologyVersion {
-	v := &TopologyVersion{Root: r.int32(), Declared: r.int32(), LastDeclared: r.int32()}
+	v := &TopologyVersion{Root: r.int32(), First: r.int32(), Declared: r.int32(), LastDeclared: r.int32()}
 	copy(v.Hash[:], r.take(len(v.Hash)))
 	v.SinceMs = r.int64()
 	flags := r.int8()

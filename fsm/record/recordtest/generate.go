@@ -123,7 +123,7 @@ func groupTopics(t *rapid.T) *record.GroupTopics {
 
 func topologyVersion(t *rapid.T) *record.TopologyVersion {
 	v := &record.TopologyVersion{
-		Root: epoch(t), Declared: epoch(t), LastDeclared: epoch(t), SinceMs: rapid.Int64().Draw(t, "since"),
+		Root: epoch(t), First: epoch(t), Declared: epoch(t), LastDeclared: epoch(t), SinceMs: rapid.Int64().Draw(t, "since"),
 		Aborted: rapid.Bool().Draw(t, "aborted"), Foreign: rapid.Bool().Draw(t, "foreign"),
 	}
 	copy(v.Hash[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "hash"))
