@@ -37,7 +37,9 @@ func newTopicMetrics(r prometheus.Registerer, wanted func() int) *topicMetrics {
 }
 
 func (m *topicMetrics) observe(o topicctl.Outcome) {
-	m.attempts.Inc()
+	if !o.NotSent {
+		m.attempts.Inc()
+	}
 	m.created.Add(float64(o.Created))
 	for reason, n := range o.Failed {
 		m.failed.WithLabelValues(reason).Add(float64(n))

@@ -16,6 +16,8 @@ type Outcome struct {
 	Created, Existed int
 	// Failed were not created, by the reason of the [Refusal].
 	Failed map[string]int
+	// NotSent says that no request was sent, since the cluster behind had asked for patience; the numbers are 0 then.
+	NotSent bool
 }
 
 // pace says when the next attempt may be made, whatever is due.
@@ -222,7 +224,11 @@ func (c *Creator) book(batch []topology.InternalTopic, results map[string]error,
 			news.created(t)
 		default:
 			refusal = refusalOf(err)
-			o.Failed[refusal.Reason]++
+			if refusal.NotSent {
+				o.NotSent = true
+			} else {
+				o.Failed[refusal.Reason]++
+			}
 		}
 		if w == nil {
 			continue // nobody wants it any more
@@ -261,9 +267,6 @@ func (c *Creator) bookCall(now time.Time, jitter float64, err error) {
 	c.pace.batch = max(1, c.pace.batch/2)
 }
 
-// maxThrottle bounds the time for which an upstream is believed that it wants no attempt.
-const maxThrottle = time.Hour
-
 // bookFailure notes why a topic was not created and when it is tried again. While calls get no answer the pace alone
 // counts. The lock is held.
 func (c *Creator) bookFailure(w *want, now time.Time, jitter float64, r *Refusal, unanswered bool) {
@@ -272,9 +275,11 @@ func (c *Creator) bookFailure(w *want, now time.Time, jitter float64, r *Refusal
 		w.due = now // behind those that were not tried
 		return
 	}
-	w.failures++
-	w.due = c.onGrid(now.Add(max(c.backoff(w.failures, jitter), min(r.RetryAfter, maxThrottle))))
-	if until := now.Add(min(r.RetryAfter, maxThrottle)); until.After(c.pace.notBefore) {
+	if !r.NotSent {
+		w.failures++
+	}
+	w.due = c.onGrid(now.Add(max(c.backoff(w.failures, jitter), min(r.RetryAfter, MaxRetryAfter))))
+	if until := now.Add(min(r.RetryAfter, MaxRetryAfter)); until.After(c.pace.notBefore) {
 		c.pace.notBefore = until
 	}
 }

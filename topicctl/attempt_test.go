@@ -64,6 +64,26 @@ func TestCreatorHonoursThrottle(t *testing.T) {
 	})
 }
 
+// What was not sent is no attempt, and nothing that failed.
+func TestCreatorDoesNotCountWhatWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakeSource()
+		f.refuse["a"] = &Refusal{Reason: Throttled, RetryAfter: time.Minute, NotSent: true}
+		var outcomes []Outcome
+		_, c := start(t, f, func(cfg *CreatorConfig) { cfg.Observe = func(o Outcome) { outcomes = append(outcomes, o) } })
+		c.Create("g", wanted("a"))
+		time.Sleep(time.Second)
+		if len(outcomes) != 1 || !outcomes[0].NotSent || len(outcomes[0].Failed) != 0 || c.Error("a") != "THROTTLED" {
+			t.Errorf("%+v, told %q", outcomes, c.Error("a"))
+		}
+		f.set(func() { clear(f.refuse) })
+		time.Sleep(time.Minute)
+		if len(outcomes) != 2 || outcomes[1].NotSent || outcomes[1].Created != 1 {
+			t.Errorf("%+v", outcomes)
+		}
+	})
+}
+
 // Topics that fail at different times are tried together.
 func TestCreatorTriesFailedTopicsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,7 +18,10 @@ type Refusal struct {
 	// Advice is what a person can do; it may be empty.
 	Advice string
 	// RetryAfter is how long the cluster wants no other attempt.
+	// It is believed up to [MaxRetryAfter].
 	RetryAfter time.Duration
+	// NotSent says that the cluster was not asked, since an earlier RetryAfter is not over.
+	NotSent bool
 	// Err is the failure behind it, for the log; it may be nil.
 	Err error
 }
@@ -31,9 +34,14 @@ const (
 	NotShown = "NOT_SHOWN"
 	// Unanswered: the cluster's answer left the topic out.
 	Unanswered = "UNANSWERED"
+	// Throttled: the cluster wants no request for now, whatever it is for.
+	Throttled = "THROTTLED"
 	// otherReason stands for an error that is no Refusal.
 	otherReason = "OTHER"
 )
+
+// MaxRetryAfter bounds the time for which a cluster is believed that it wants no attempt.
+const MaxRetryAfter = time.Hour
 
 // maxMessage bounds what is told of a cluster's message, in bytes.
 const maxMessage = 300

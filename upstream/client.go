@@ -58,8 +58,8 @@ type Client struct {
 	coordinators coordinators
 	metadata     *metadataWatch
 	foreign      *foreign
-	// createFrom is when the upstream takes the next CreateTopics; nil: now.
-	createFrom atomic.Pointer[time.Time]
+	// throttle is why and until when the upstream takes no CreateTopics; nil: it does.
+	throttle atomic.Pointer[createThrottle]
 }
 
 // lane is one connection to each broker. Requests of a lane are never sent again by the client library.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,8 +20,8 @@ const createTimeoutMs = 10_000
 // CreateTopics implements topicctl.Source. Topics get exactly the configs that are asked for, and the broker's default
 // replication factor when none is. Errors are [topicctl.Refusal]s that say what a person can do.
 func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTopic) (map[string]error, error) {
-	if from := c.createFrom.Load(); from != nil && time.Until(*from) > 0 { // sent now, it would wait here without saying why
-		return c.throttled(topics, time.Until(*from)), nil
+	if t := c.throttle.Load(); t != nil && time.Until(t.until) > 0 { // sent now, it would wait here without saying why
+		return c.notSent(topics, t), nil
 	}
 	req := kmsg.NewPtrCreateTopicsRequest()
 	req.TimeoutMillis = createTimeoutMs
@@ -44,25 +45,55 @@ func (c *Client) CreateTopics(ctx context.Context, topics []topology.InternalTop
 	if err != nil {
 		return nil, callRefusal(err)
 	}
-	throttle := time.Duration(resp.ThrottleMillis) * time.Millisecond
-	if throttle > 0 {
-		from := time.Now().Add(throttle)
-		c.createFrom.Store(&from)
+	wait := min(time.Duration(resp.ThrottleMillis)*time.Millisecond, topicctl.MaxRetryAfter)
+	if wait > 0 {
+		c.throttle.Store(&createThrottle{
+			until: time.Now().Add(wait),
+			mutations: slices.ContainsFunc(resp.Topics, func(t kmsg.CreateTopicsResponseTopic) bool {
+				return t.ErrorCode == kerr.ThrottlingQuotaExceeded.Code
+			}),
+		})
 	}
 	results := make(map[string]error, len(resp.Topics))
 	for _, t := range resp.Topics {
-		results[t.Topic] = c.refusal(t.Topic, t.ErrorCode, t.ErrorMessage, throttle)
+		results[t.Topic] = c.refusal(t.Topic, t.ErrorCode, t.ErrorMessage, wait)
 	}
 	return results, nil
 }
 
-// throttled are the refusals of topics for which no request may be sent yet.
-func (c *Client) throttled(topics []topology.InternalTopic, left time.Duration) map[string]error {
+// createThrottle is what the last throttle time in an answer to CreateTopics was.
+type createThrottle struct {
+	until time.Time
+	// mutations says that the quota of creations itself was used up; any other quota throttles a success, too.
+	mutations bool
+}
+
+// notSent are the refusals of topics for which no request may be sent yet.
+func (c *Client) notSent(topics []topology.InternalTopic, t *createThrottle) map[string]error {
+	r := &topicctl.Refusal{
+		Reason: topicctl.Throttled, Message: "the Kafka cluster behind throttles coordd", Advice: throttledAdvice, RetryAfter: time.Until(t.until),
+	}
+	if t.mutations {
+		r = c.mutationRefusal(r.RetryAfter)
+	}
+	r.NotSent = true
 	results := make(map[string]error, len(topics))
-	for _, t := range topics {
-		results[t.Name] = c.refusal(t.Name, kerr.ThrottlingQuotaExceeded.Code, nil, left)
+	for _, topic := range topics {
+		results[topic.Name] = r
 	}
 	return results
+}
+
+const throttledAdvice = "it goes on by itself; raise the quota if it takes too long"
+
+// mutationRefusal is the refusal for a quota of creations that is used up.
+func (c *Client) mutationRefusal(wait time.Duration) *topicctl.Refusal {
+	return &topicctl.Refusal{
+		Reason:     kerr.ThrottlingQuotaExceeded.Message,
+		Message:    fmt.Sprintf("the quota controller_mutation_rate of %s (client id %q) is used up", c.principal(), c.opts.ClientID),
+		Advice:     throttledAdvice,
+		RetryAfter: wait,
+	}
 }
 
 // callRefusal is the refusal for a call that failed. Its text leaves out addresses and ports, which differ from one
@@ -97,6 +128,8 @@ func (c *Client) refusal(topic string, code int16, message *string, throttle tim
 		return nil
 	case kerr.TopicAlreadyExists.Code:
 		return fmt.Errorf("%w upstream", topicctl.ErrTopicExists)
+	case kerr.ThrottlingQuotaExceeded.Code:
+		return c.mutationRefusal(throttle)
 	}
 	r := &topicctl.Refusal{Reason: fmt.Sprintf("error %d", code), Advice: advice[code]}
 	if typed := kerr.TypedErrorForCode(code); typed != nil && typed.Code == code {
@@ -105,14 +138,9 @@ func (c *Client) refusal(topic string, code int16, message *string, throttle tim
 	if message != nil {
 		r.Message = *message
 	}
-	switch code {
-	case kerr.TopicAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code:
+	if code == kerr.TopicAuthorizationFailed.Code || code == kerr.ClusterAuthorizationFailed.Code {
 		r.Message = fmt.Sprintf("%s lacks the right CREATE on Topic %s and on Cluster kafka-cluster", c.principal(), topic)
 		r.Advice = "grant one of them, or create the topic by hand"
-	case kerr.ThrottlingQuotaExceeded.Code:
-		r.RetryAfter = throttle
-		r.Message = fmt.Sprintf("the quota controller_mutation_rate of %s (client id %q) is used up", c.principal(), c.opts.ClientID)
-		r.Advice = "it goes on by itself; raise the quota if it takes too long"
 	}
 	return r
 }

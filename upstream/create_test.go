@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -155,6 +156,55 @@ func TestCreationIsThrottled(t *testing.T) {
 	})
 }
 
+// While an answer's throttle lasts nothing is sent, and what is told names the quota of creations only where that one was
+// used up. It is believed for an hour at most.
+func TestThrottledCreationIsNotSent(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		code int16
+		text string
+	}{
+		{"by a success", 0, "THROTTLED: the Kafka cluster behind throttles coordd; it goes on by itself"},
+		{"by the quota", kerr.ThrottlingQuotaExceeded.Code, "THROTTLING_QUOTA_EXCEEDED: the quota controller_mutation_rate of "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				sent := 0
+				w.cluster.ControlKey(19, func(r kmsg.Request) (kmsg.Response, error, bool) {
+					if sent++; sent > 1 {
+						return nil, nil, false
+					}
+					w.cluster.KeepControl()
+					resp := r.ResponseKind().(*kmsg.CreateTopicsResponse)
+					resp.ThrottleMillis = math.MaxInt32
+					rt := kmsg.NewCreateTopicsResponseTopic()
+					rt.Topic, rt.ErrorCode = "a", test.code
+					resp.Topics = append(resp.Topics, rt)
+					return resp, nil, true
+				})
+				c := w.node().client
+				if _, err := c.CreateTopics(t.Context(), internal("a")); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+				results, err := c.CreateTopics(t.Context(), internal("b"))
+				var r *topicctl.Refusal
+				if err != nil || !errors.As(results["b"], &r) {
+					t.Fatal(results, err)
+				}
+				if !r.NotSent || r.RetryAfter > topicctl.MaxRetryAfter || r.RetryAfter < time.Minute || !strings.HasPrefix(r.Error(), test.text) || sent != 1 {
+					t.Errorf("%+v, %d sent", r, sent)
+				}
+				time.Sleep(r.RetryAfter + time.Second)
+				if results, err := c.CreateTopics(t.Context(), internal("b")); err != nil || results["b"] != nil || sent != 2 {
+					t.Errorf("after the throttle: %v, %v, %d sent", results, err, sent)
+				}
+			})
+		})
+	}
+}
+
 // A throttle that comes with success is waited for, and told as what it is.
 func TestCreationIsThrottledBySuccess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +222,7 @@ func TestCreationIsThrottledBySuccess(t *testing.T) {
 		time.Sleep(time.Second)
 		creator.Create("h", internal("b"))
 		time.Sleep(20 * time.Second)
-		if text := creator.Error("b"); !strings.HasPrefix(text, "THROTTLING_QUOTA_EXCEEDED") {
+		if text := creator.Error("b"); !strings.HasPrefix(text, "THROTTLED: ") {
 			t.Errorf("told %q", text)
 		}
 		time.Sleep(6 * time.Second)
