@@ -51,7 +51,11 @@ func (n *Node) LocalAbortTopology(ctx context.Context, r web.AbortRequest) (web.
 	case <-ctx.Done():
 		return web.Aborted{}, web.Refuse(web.Conflict, "%s has not answered in time; look at 'coordd groups topology' before you try again", shardText(int(number)))
 	}
-	if call.Err != nil {
+	switch {
+	case call.Err == nil:
+	case call.Err.Code == coordinator.CoordinatorLoadInProgress:
+		return web.Aborted{}, web.Refuse(web.Elsewhere, "node %d: %s", n.config.NodeID, call.Err.Message)
+	default:
 		return web.Aborted{}, web.Refuse(web.Elsewhere, "node %d does not lead %s", n.config.NodeID, shardText(int(number)))
 	}
 	response := call.Response.(*shard.AbortTopologyResponse)

@@ -25,7 +25,8 @@ type AbortTopologyResponse struct {
 	Epoch, From, Restored int32
 }
 
-// abortTopology goes back to the topology of before, once.
+// abortTopology goes back to the topology of before, once. It waits for topics that are current: what it decides holds for all
+// members. A problem of theirs that is new is told to nobody before they have been read again, as ever.
 func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
 	if m.unsettled(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
@@ -40,6 +41,11 @@ func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
 	m.submitInternal(task{
 		group: id, call: c,
 		internal: func(m *Machine, g *fsm.Group, soft *streams.Soft) (streams.Decision, bool) {
+			if m.withoutTopicsYet() || !m.host.TopicsCurrent() {
+				m.host.RefreshTopics()
+				m.refuse(c, loading)
+				return streams.Decision{}, false
+			}
 			env := m.env(id)
 			d, restored, err := streams.AbortTopology(g, soft, &env, id, r.Epoch)
 			done = AbortTopologyResponse{Err: err}

@@ -41,7 +41,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	}
 	from, was := l.current, l.now()
 	next := &topology.Topology{Epoch: from.Epoch + 1, Subtopologies: previous.Content.Subtopologies}
-	topics, err := configured(nil, g, next, env)
+	topics, err := configured(soft, g, next, env)
 	if err != nil {
 		return d, 0, err
 	}
@@ -55,6 +55,8 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	}
 	stored := groupMetadata(g)
 	validated := l.validated(stored.ValidatedTopologyEpoch, topics.Configured)
+	topics.restored(&l, validated, env)
+	d.armGrace(soft, topics, env.Now)
 	meta := bumped(stored, topics.Hash, validated, env.Settings)
 	d.Records = append(d.Records,
 		record.Record{Key: record.Key{Type: record.TypeTopology, Group: g.ID}, Value: &record.Topology{Topology: *next}},

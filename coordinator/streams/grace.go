@@ -12,7 +12,9 @@ import (
 // A group whose topics were right and do not fit any more goes on with the partition counts of before for the grace
 // (group.streams.topology.grace.ms): copartitioned topics are grown one after the other, and a topic that is made anew is
 // gone for a while. All that decisions look at are the topics that the group goes by, so that nothing changes for its
-// members; only missing internal topics are asked for meanwhile. The end is by the wall clock of the leader of then: one
+// members; only missing internal topics are asked for meanwhile. Where the topology is replaced or taken back meanwhile and the
+// topics do not fit the new one either, the grace runs on: the tasks go on as they are, and until its end nobody is told what
+// would end applications. The end is by the wall clock of the leader of then: one
 // that is ahead ends the grace sooner by as much, and one that is behind gives a whole grace at most.
 //
 // What ends applications is told only after the topics have been read again, by a question that was asked after the
@@ -59,15 +61,20 @@ func (c *ConfiguredTopics) sight(before *ConfiguredTopics, env *Env) {
 }
 
 // goOn has a group that was right go by its last right configuration while its grace lasts. old is what it went by so far,
-// nil when that is not known. A group without members does not begin a grace: nothing runs.
-func (c *ConfiguredTopics) goOn(old *ConfiguredTopics, g *fsm.Group, env *Env) {
-	if !wasRight(g, c.Topology) || env.Settings == nil || env.Settings.TopologyGraceMs <= 0 {
+// nil when that is not known. A group without members does not begin a grace: nothing runs. inherited is since when the grace
+// of another topology runs on (inheritedGrace): then there is no configuration to go by.
+func (c *ConfiguredTopics) goOn(old *ConfiguredTopics, g *fsm.Group, inherited int64, env *Env) {
+	if env.Settings == nil || env.Settings.TopologyGraceMs <= 0 {
 		return
 	}
-	since := graceSince(g)
+	right, since := wasRight(g, c.Topology), graceSince(g)
 	switch {
+	case !right && inherited == 0:
+		return
 	case old != nil && old.Since != 0:
 		since = old.Since
+	case !right:
+		since = min(inherited, env.Now)
 	case since == 0 && g.NumMembers() == 0:
 		return
 	case since == 0 || since > env.Now: // the clock of the leader who wrote it was ahead
@@ -75,6 +82,10 @@ func (c *ConfiguredTopics) goOn(old *ConfiguredTopics, g *fsm.Group, env *Env) {
 	}
 	until := since + int64(env.Settings.TopologyGraceMs)
 	if env.Now >= until && c.confirmed(env) {
+		return
+	}
+	if !right {
+		c.Since, c.Until = since, until
 		return
 	}
 	hash := groupMetadata(g).MetadataHash
@@ -86,6 +97,32 @@ func (c *ConfiguredTopics) goOn(old *ConfiguredTopics, g *fsm.Group, env *Env) {
 	}
 	if good != nil {
 		c.Configured, c.Hash, c.Since, c.Until = good, hash, since, until
+	}
+}
+
+// inheritedGrace is since when the group has been in a grace that began with another topology than t, which was not right yet;
+// 0 for none. It may be that nobody has seen yet that the topics do not fit the topology that t replaces.
+func inheritedGrace(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) int64 {
+	if g == nil || wasRight(g, t) {
+		return 0
+	}
+	since := graceSince(g)
+	if since == 0 && g.Topology != nil && g.Topology != t {
+		if topics, err := configured(soft, g, g.Topology, env); err == nil {
+			since = topics.Since
+		}
+	}
+	return since
+}
+
+// restored begins a grace for a topology that an abort brings back, when its topics were right and changed while another one
+// took its place.
+func (c *ConfiguredTopics) restored(l *lineage, validated int32, env *Env) {
+	if c.Configured.Ready() || c.Since != 0 || validated < 0 || l.stale(validated) || l.group.NumMembers() == 0 {
+		return
+	}
+	if env.Settings != nil && env.Settings.TopologyGraceMs > 0 {
+		c.Since, c.Until = env.Now, env.Now+int64(env.Settings.TopologyGraceMs)
 	}
 }
 
@@ -141,14 +178,14 @@ func (d *Decision) armGrace(soft *Soft, topics *ConfiguredTopics, now int64) {
 }
 
 // putTopics keeps the record of the topics that the group goes by: with each group epoch, and where a grace begins or
-// ends. A group that is not ready has none.
+// ends. A group that is not ready has none, but for the time of a grace that runs on.
 func (d *Decision) putTopics(g *fsm.Group, groupID string, topics *ConfiguredTopics, bumped bool, env *Env) {
 	began := graceSince(g)
 	if (began != 0) == (topics.Since != 0) && !bumped {
 		return
 	}
 	var want *record.GroupTopics
-	if topics.Configured.Ready() && env.Settings.TopologyGraceMs > 0 {
+	if (topics.Configured.Ready() || topics.Since != 0) && env.Settings.TopologyGraceMs > 0 {
 		want = &record.GroupTopics{TopologyEpoch: topics.Topology.Epoch, SinceMs: topics.Since, Sizes: sizesOf(topics)}
 		if began != 0 && topics.Since != 0 {
 			want.SinceMs = began
@@ -215,12 +252,18 @@ func endEmptyGrace(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 // delayedByDoubt is told instead of a problem that ends applications until the topics have been read again.
 const delayedByDoubt = "Assignment delayed until the topics have been read again."
 
+// delayedByGrace is told instead of such a problem, which follows, in a grace that another topology began.
+const delayedByGrace = "Assignment delayed until the topics fit, or until group.streams.topology.grace.ms is over. "
+
 // problemStatus is what is told of the topics that the group goes by; false for nothing.
 func (h *heartbeat) problemStatus() (Status, bool) {
 	p := h.topics.Configured.Problem
 	switch {
 	case p == nil || !h.told(p.Kind):
 		return Status{}, false
+	case h.topics.Since != 0 && p.Kind != topology.MissingInternalTopics:
+		// Who has tasks goes on with them, and would stop for the status.
+		return Status{StatusAssignmentDelayed, delayedByGrace + p.Detail}, h.current.Assigned.IsEmpty()
 	case h.topics.unconfirmed(&h.env):
 		return Status{StatusAssignmentDelayed, delayedByDoubt}, true
 	}

@@ -51,8 +51,12 @@ func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*Conf
 		return nil, coordinator.Errorf(coordinator.CoordinatorNotAvailable, "The topics are not known yet.")
 	}
 	found, resolution, err := find(old, t, env)
+	var inherited int64
+	if err != nil || !found.Ready() {
+		inherited = inheritedGrace(soft, g, t, env)
+	}
 	if err != nil {
-		if !wasRight(g, t) {
+		if !wasRight(g, t) && inherited == 0 {
 			return nil, err
 		}
 		found = notFitting(t, env, err)
@@ -60,7 +64,7 @@ func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*Conf
 	topics := &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: found.Hash, Configured: found, Found: found, Resolution: resolution}
 	if !found.Ready() {
 		topics.sight(before, env)
-		topics.goOn(old, g, env)
+		topics.goOn(old, g, inherited, env)
 	}
 	return topics, nil
 }

@@ -140,7 +140,8 @@ type GroupMarks struct {
 }
 
 // GroupTopics (type 1007) is what a group goes on with while its topics do not fit its topology: the numbers of the
-// configuration that was ready last. It is deleted when the group's topology is not ready.
+// configuration that was ready last. It is deleted when the group's topology is not ready, unless a grace that another topology
+// began runs on: then it has no numbers.
 type GroupTopics struct {
 	// TopologyEpoch is the epoch of the topology that has these numbers.
 	TopologyEpoch int32
