@@ -125,8 +125,11 @@ type Cluster interface {
 	Image() Image
 	// Changed returns a channel that is closed at the next change of nodes, slots or image.
 	Changed() <-chan struct{}
-	// RefreshImage asks for a new image soon: a client named something that the image does not have.
-	RefreshImage()
+	// RefreshImage asks for a new image soon as to brokers, the topics that groups need, and the named ones: a client named
+	// something that the image does not have. A name may be part of a request that is reused.
+	RefreshImage(topics ...string)
+	// RefreshTopics asks for a new image of all topics soon, which costs more: a client named a topic by an unknown id.
+	RefreshTopics()
 }
 
 // Network is how the gateway reaches others.

@@ -58,7 +58,8 @@ func (lonelyCluster) Nodes() []Node            { return nil }
 func (lonelyCluster) Slots() []Slot            { return nil }
 func (lonelyCluster) Image() Image             { return nil }
 func (lonelyCluster) Changed() <-chan struct{} { return nil }
-func (lonelyCluster) RefreshImage()            {}
+func (lonelyCluster) RefreshImage(...string)   {}
+func (lonelyCluster) RefreshTopics()           {}
 
 func echoGateway(t testing.TB, foreign bool, edit func(*Config)) *Gateway {
 	e := echoCoords{}

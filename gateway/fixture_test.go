@@ -30,6 +30,8 @@ type world struct {
 	admin *kadm.Client
 
 	refreshed atomic.Int32 // Cluster.RefreshImage
+	// refreshedAll is of Cluster.RefreshTopics.
+	refreshedAll atomic.Int32
 
 	mu      sync.Mutex
 	leaders map[uint32]int32
@@ -317,4 +319,6 @@ func (f fakeCluster) Changed() <-chan struct{} {
 	return f.w.moved
 }
 
-func (f fakeCluster) RefreshImage() { f.w.refreshed.Add(1) }
+func (f fakeCluster) RefreshImage(...string) { f.w.refreshed.Add(1) }
+
+func (f fakeCluster) RefreshTopics() { f.w.refreshedAll.Add(1) }

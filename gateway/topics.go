@@ -52,8 +52,8 @@ func (t *topicNames) name(id [16]byte) (name string, ok bool) {
 	if image != nil {
 		name, ok = image.TopicName(id)
 	}
-	if !ok {
-		t.lack(string(id[:]), image == nil)
+	if !ok && t.lack(string(id[:]), image == nil) {
+		t.g.cluster.RefreshTopics()
 	}
 	return name, ok
 }
@@ -61,17 +61,19 @@ func (t *topicNames) name(id [16]byte) (name string, ok bool) {
 // known looks for a topic that a request names, which is refused where it does not exist: it may just have been created.
 // Before the first image nothing counts as missing.
 func (t *topicNames) known(name string) {
-	if image := t.g.cluster.Image(); image != nil && !image.HasTopic(name) {
-		t.lack(name, false)
+	if image := t.g.cluster.Image(); image != nil && !image.HasTopic(name) && t.lack(name, false) {
+		t.g.cluster.RefreshImage(name)
 	}
 }
 
-// lack makes the image look again soon, and waits for it unless that was in vain lately.
-func (t *topicNames) lack(topic string, always bool) {
-	t.g.cluster.RefreshImage()
-	if always || !t.g.absent.has(topic) {
-		t.missing = append(t.missing, topic)
+// lack notes that a topic is worth waiting for, and reports whether it is: not where that was in vain lately. Clients go on
+// naming deleted topics at their own pace; the image does not look again for each of these requests.
+func (t *topicNames) lack(topic string, always bool) bool {
+	if !always && t.g.absent.has(topic) {
+		return false
 	}
+	t.missing = append(t.missing, topic)
+	return true
 }
 
 // complete says that the image had all that the request names and what its answer will name.

@@ -117,3 +117,28 @@ func TestOffsetsByTopicNameWaitForTheImage(t *testing.T) {
 		}
 	}
 }
+
+// Clients that go on naming a topic that does not exist do not have the image look again each time, and a name never has
+// it look at all topics.
+func TestAbsentTopicsAreNotLookedForAgainAndAgain(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 1, brokers: 1, topics: []string{"in"}})
+	w.hold("ours")
+	c := dialPort(t, w.nodes[0].addr())
+	do[*kmsg.OffsetCommitResponse](c, commit("ours", "gone", [16]byte{}, 1), 9) // waits in vain
+	named := w.refreshed.Load()
+	if all := w.refreshedAll.Load(); named == 0 || all != 0 {
+		t.Errorf("looked for the topic %d times, for all %d times", named, all)
+	}
+	do[*kmsg.OffsetCommitResponse](c, commit("ours", "", [16]byte{7}, 1), 10)
+	all := w.refreshedAll.Load()
+	if all == 0 {
+		t.Error("not looked for the topic of an unknown id")
+	}
+	for range 20 {
+		do[*kmsg.OffsetCommitResponse](c, commit("ours", "gone", [16]byte{}, 1), 9)
+		do[*kmsg.OffsetCommitResponse](c, commit("ours", "", [16]byte{7}, 1), 10)
+	}
+	if w.refreshed.Load() != named || w.refreshedAll.Load() != all {
+		t.Errorf("looked again %d times for the topic, %d times for all", w.refreshed.Load()-named, w.refreshedAll.Load()-all)
+	}
+}

@@ -75,7 +75,10 @@ func (c *cluster) Changed() <-chan struct{} {
 }
 
 // RefreshImage implements gateway.Cluster.
-func (c *cluster) RefreshImage() { c.node.watcher.Refresh() }
+func (c *cluster) RefreshImage(topics ...string) { c.node.watcher.RefreshNamed(topics...) }
+
+// RefreshTopics implements gateway.Cluster.
+func (c *cluster) RefreshTopics() { c.node.watcher.Refresh() }
 
 // imageView shows a topicctl.Image to the gateway.
 type imageView struct {

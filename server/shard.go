@@ -351,6 +351,9 @@ func (r *runner) TopicsAsOf() int64 {
 // RefreshTopics implements shard.Host.
 func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
 
+// RefreshNeeded implements shard.Host.
+func (r *runner) RefreshNeeded() { r.node.watcher.RefreshNamed() }
+
 // Assignor implements shard.Host.
 func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }
 

@@ -22,6 +22,7 @@ type doubts struct {
 	since   time.Time // when from answered first
 	proven  bool
 	pending map[string]topology.Topic // what was said last and not believed, by name; without partitions: missing
+	fresh   bool                      // some of pending was not said before
 	dead    deadTopics
 }
 
@@ -53,6 +54,10 @@ func (d *doubts) settle(old []topology.Topic, s *Snapshot, now time.Time) (topic
 			pending[name] = said(is)
 		}
 	}
+	d.fresh = false
+	for name, is := range pending {
+		d.fresh = d.fresh || !d.again(name, is)
+	}
 	d.pending = pending
 	d.proven = d.proven || len(pending) == 0
 	if len(refused) > 0 {
@@ -72,9 +77,13 @@ func (d *doubts) believes(was, is *topology.Topic) bool {
 	if is != nil && (was == nil || was.ID != is.ID || was.Partitions <= is.Partitions) {
 		return true
 	}
-	before, again := d.pending[was.Name]
-	after := said(is)
-	return again && before.ID == after.ID && before.Partitions == after.Partitions
+	return d.again(was.Name, said(is))
+}
+
+// again reports whether the answer before said the same of a topic and was not believed.
+func (d *doubts) again(name string, is topology.Topic) bool {
+	before, ok := d.pending[name]
+	return ok && before.ID == is.ID && before.Partitions == is.Partitions
 }
 
 func said(t *topology.Topic) topology.Topic {

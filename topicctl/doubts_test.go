@@ -135,6 +135,35 @@ func TestChangesAreNoticedWithinASecond(t *testing.T) {
 	}
 }
 
+// Each of several deletions is noticed within a second, whatever else is in doubt when it happens.
+func TestDeletionsInARowAreNoticedWithinASecond(t *testing.T) {
+	for gap := 50 * time.Millisecond; gap <= 900*time.Millisecond; gap += 50 * time.Millisecond {
+		for offset := 0 * time.Millisecond; offset < 700*time.Millisecond; offset += 70 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBrokers(1, topicOf("stays", 9, 1))
+				for n := range 5 {
+					b.know(topicOf(fmt.Sprint("t", n), byte(n+1), 1), 0)
+				}
+				w := watching(t, b)
+				time.Sleep(5*time.Second + offset)
+				var wg sync.WaitGroup
+				for n := range 5 {
+					gone := topicOf(fmt.Sprint("t", n), 0, 0)
+					wg.Go(func() {
+						time.Sleep(time.Duration(n) * gap)
+						b.know(gone, 0)
+						time.Sleep(time.Second + time.Millisecond)
+						if !says(w, gone) {
+							t.Errorf("deletions every %v, %v after a poll: %s is there after a second", gap, offset, gone.Name)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
+
 // A broker that lags behind is asked after the one that told of the changes died. What it does not know of yet must not be
 // undone, whatever kind of change it is; what is new is believed.
 func TestLaggingBrokerUndoesNothing(t *testing.T) {

@@ -2,24 +2,20 @@ package topicctl
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/coordd/coordd/topology"
 )
 
-// ask asks for all topics, or for those alone that groups need: names, nil for all. A list of many topics costs the
+// ask asks for all topics, or for those alone that matter now: names, nil for all. A list of many topics costs the
 // upstream much more than it costs here, and each node asks.
 func (w *Watcher) ask(ctx context.Context, all bool) (s *Snapshot, names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.Timeout)
 	defer cancel()
-	if source, ok := w.cfg.Source.(NamedSource); ok && !all && w.cfg.Needed != nil && !w.doubts.undecided() &&
-		w.Image().NumTopics() >= w.cfg.AllFrom && time.Since(w.allAt) < w.cfg.AllInterval {
-		names, others := w.cfg.Needed()
-		if !others && len(names) <= w.Image().NumTopics()/4 {
+	if source, ok := w.cfg.Source.(NamedSource); ok && !all {
+		if names := w.some(); names != nil {
 			w.counts.named.Add(1)
-			if names == nil {
-				names = []string{}
-			}
 			s, err = source.NamedMetadata(ctx, names)
 			// Who answers for the first time may lag behind in what was not asked for, too.
 			if err != nil || s.From == w.doubts.from {
@@ -30,6 +26,55 @@ func (w *Watcher) ask(ctx context.Context, all bool) (s *Snapshot, names []strin
 	w.allAt = time.Now()
 	s, err = w.cfg.Source.Metadata(ctx)
 	return s, nil, err
+}
+
+// some are the topics that groups need, those that are wanted and those in doubt, where it is worth it to ask for them
+// alone; else nil.
+func (w *Watcher) some() []string {
+	total := w.Image().NumTopics()
+	if w.cfg.Needed == nil || total < w.cfg.AllFrom || time.Since(w.allAt) >= w.cfg.AllInterval ||
+		w.owed || w.doubts.undecided() && !w.doubts.proven { // all that a broker lags behind in has to be seen
+		return nil
+	}
+	needed, others := w.cfg.Needed()
+	if others {
+		return nil
+	}
+	names := append(make([]string, 0, len(needed)+8), needed...)
+	names = w.wanted.appendNames(names, time.Now())
+	for name := range w.doubts.pending {
+		names = append(names, name)
+	}
+	if len(names) > len(needed) {
+		slices.Sort(names)
+		names = slices.Compact(names)
+	}
+	if len(names) > total/4 {
+		return nil
+	}
+	return names
+}
+
+// standsForGroups reports whether nothing is in doubt that groups may need. Others than the groups that are there may
+// come to need a topic that is missing in the image: that it is not there must not be in doubt for anybody. It is not once
+// the broker is proven.
+func (w *Watcher) standsForGroups() bool {
+	switch {
+	case !w.doubts.undecided():
+		return true
+	case !w.doubts.proven || w.cfg.Needed == nil:
+		return false
+	}
+	needed, others := w.cfg.Needed()
+	if others {
+		return false
+	}
+	for name := range w.doubts.pending {
+		if _, ok := slices.BinarySearch(needed, name); ok {
+			return false
+		}
+	}
+	return true
 }
 
 // within returns the answer about some topics as one about all, of which the others are as they were.

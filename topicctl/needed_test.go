@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +108,119 @@ func TestNeededTopicsAreAskedForAlone(t *testing.T) {
 		b.know(last, 0, 1)
 		if took := until(w, time.Minute, last); took > time.Second {
 			t.Errorf("noticed after %v although any topic may be needed", took)
+		}
+	})
+}
+
+// manyTopics are watched: a and b, which groups need, and 2000 others, t0000 to t1999.
+func manyTopics(t *testing.T) (*namedBrokers, *Watcher) {
+	t.Helper()
+	b := &namedBrokers{brokers: newBrokers(2, topicOf("a", 1, 1), topicOf("b", 2, 1))}
+	for n := range 2000 {
+		b.know(topicOf(fmt.Sprintf("t%04d", n), byte(n), 1), 0, 1)
+	}
+	w := NewWatcher(WatcherConfig{Source: b, Needed: func() ([]string, bool) { return []string{"a", "b"}, false }})
+	ctx, cancel := context.WithCancel(context.Background())
+	go w.Run(ctx)
+	t.Cleanup(func() {
+		cancel()
+		synctest.Wait()
+	})
+	<-w.Ready()
+	time.Sleep(5 * time.Second)
+	synctest.Wait()
+	return b, w
+}
+
+// A topic that somebody names is asked for by name, however often, and is found as soon as it is there.
+func TestWantedTopicsAreAskedForByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, w := manyTopics(t)
+		polls := b.polls
+		for range 600 {
+			w.RefreshNamed("gone")
+			time.Sleep(100 * time.Millisecond)
+		}
+		synctest.Wait()
+		if n := b.polls - polls; n > 7 {
+			t.Errorf("asked for all topics %d times in a minute", n)
+		}
+		gone := topicOf("gone", 9, 1)
+		b.know(gone, 0, 1)
+		w.RefreshNamed("gone")
+		if took := until(w, time.Minute, gone); took > 100*time.Millisecond {
+			t.Errorf("noticed after %v", took)
+		}
+		// For some time it is asked for again without another word.
+		w.RefreshNamed("later")
+		time.Sleep(3 * time.Second)
+		later := topicOf("later", 10, 1)
+		b.know(later, 0, 1)
+		if took := until(w, time.Minute, later); took > time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if last := b.asked[len(b.asked)-1]; !slices.Equal(last, []string{"a", "b"}) {
+			t.Errorf("in the end asked for %q", last)
+		}
+		for n := range 2000 {
+			w.RefreshNamed(fmt.Sprint("absent-", n), "", strings.Repeat("x", maxTopicName+1))
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if last := b.asked[len(b.asked)-1]; len(last) != 2+maxWanted {
+			t.Errorf("asked for %d topics", len(last))
+		}
+	})
+}
+
+// What is said of some topics is confirmed by asking for these.
+func TestNamedAnswersAreConfirmedByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, w := manyTopics(t)
+		polls := b.polls
+		gone := topicOf("a", 0, 0)
+		b.know(gone, 0, 1)
+		if took := until(w, time.Minute, gone); took > time.Second {
+			t.Errorf("noticed after %v", took)
+		}
+		if b.polls != polls {
+			t.Errorf("asked for all topics %d times", b.polls-polls)
+		}
+		// A doubt that matters of an answer about all is settled for AsOf by another one.
+		w.Renew(t.Context())
+		polls = b.polls
+		b.know(topicOf("b", 0, 0), 0, 1)
+		before := time.Now()
+		w.Renew(t.Context())
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if b.polls != polls+2 || w.AsOf().Before(before) || !says(w, topicOf("b", 0, 0)) {
+			t.Errorf("asked for all topics %d times, as of %v ago", b.polls-polls, time.Since(w.AsOf()))
+		}
+	})
+}
+
+// While somebody deletes topics that no group needs, one after the other, the image counts as current, and few questions
+// are for all topics.
+func TestDoubtsOfOthersDoNotHoldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, w := manyTopics(t)
+		polls := b.polls
+		for n := range 200 {
+			b.know(topicOf(fmt.Sprintf("t%04d", n), 0, 0), 0, 1)
+			if n%20 == 0 {
+				before := time.Now()
+				w.Renew(t.Context())
+				if w.AsOf().Before(before) {
+					t.Fatalf("%d topics deleted: as of %v before", n, before.Sub(w.AsOf()))
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n := b.polls - polls; n > 15 {
+			t.Errorf("asked for all topics %d times in 20 s, 10 of them for a fresh image", n)
 		}
 	})
 }

@@ -47,6 +47,8 @@ type Watcher struct {
 	counts  counts
 	allAt   time.Time // of Run: when all topics were asked for last
 	doubts  doubts    // of Run
+	owed    bool      // of Run: the last answer about all topics left doubts that matter
+	wanted  wantedTopics
 	refresh chan struct{}
 	urgent  chan struct{}
 	ready   chan struct{}
@@ -112,9 +114,22 @@ func (w *Watcher) OnChange(f func(old, new *Image)) {
 	w.listeners = append(w.listeners, f)
 }
 
-// Refresh asks for a poll now, and for quick polls after it until the usual pace is reached again, because a change
-// takes a moment to reach every broker. Calls that come while one is waiting are one.
+// Refresh asks for a poll of all topics now, and for quick polls after it until the usual pace is reached again, because
+// a change takes a moment to reach every broker. Calls that come while one is waiting are one.
 func (w *Watcher) Refresh() {
+	w.wanted.addAll()
+	w.soon()
+}
+
+// RefreshNamed is Refresh for the named topics, the brokers, and the topics that groups need: an answer about all of many
+// topics costs the upstream much. The names are asked for with the others for some time. Beyond a bound they are left
+// to the questions for all topics.
+func (w *Watcher) RefreshNamed(names ...string) {
+	w.wanted.add(names, time.Now())
+	w.soon()
+}
+
+func (w *Watcher) soon() {
 	select {
 	case w.refresh <- struct{}{}:
 	default:
@@ -141,14 +156,13 @@ func (w *Watcher) Renew(ctx context.Context) {
 // Run polls until ctx ends. It must be called once.
 func (w *Watcher) Run(ctx context.Context) {
 	gap := w.cfg.Interval
-	doubted, asked := false, true
 	for {
 		w.mu.Lock()
 		waiting := w.waiting
 		w.waiting = nil
 		w.mu.Unlock()
 		began := time.Now()
-		w.poll(ctx, asked || len(waiting) > 0)
+		w.poll(ctx, w.wanted.takeAll() || len(waiting) > 0)
 		took := time.Since(began)
 		for _, polled := range waiting {
 			close(polled)
@@ -157,12 +171,10 @@ func (w *Watcher) Run(ctx context.Context) {
 			return
 		}
 		wait := gap
-		if w.doubts.undecided() && !doubted { // once: a broker that lags is not helped by more questions
+		if w.doubts.fresh { // once for each doubt: a broker that lags is not helped by more questions
 			wait = min(gap, w.cfg.Confirm)
 		}
-		doubted = w.doubts.undecided()
-		var err error
-		asked, err = w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
+		asked, err := w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
 		if err != nil {
 			return
 		}
@@ -224,7 +236,11 @@ func (w *Watcher) poll(ctx context.Context, all bool) {
 	image := old.follow(snapshot, topics, changed)
 	if w.doubts.undecided() {
 		w.counts.doubted.Add(1)
-	} else if names == nil {
+	}
+	if names == nil {
+		w.owed = !w.standsForGroups()
+	}
+	if names == nil && !w.owed {
 		asked := w.allAt
 		defer w.asOf.Store(&asked) // after the image
 	}

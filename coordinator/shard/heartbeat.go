@@ -107,7 +107,7 @@ func (m *Machine) finishHeartbeat(c *Call, r *streams.HeartbeatRequest, d *strea
 func (m *Machine) lookAgain(statuses []streams.Status) {
 	for i := range statuses {
 		if statuses[i].Code == streams.StatusMissingSourceTopics {
-			m.host.RefreshTopics()
+			m.host.RefreshNeeded()
 		}
 	}
 }

@@ -32,8 +32,11 @@ type Host interface {
 	TopicsCurrent() bool
 	// TopicsAsOf is a time (ms) at which the upstream was asked of whose answer, or a later one, Topics is.
 	TopicsAsOf() int64
-	// RefreshTopics asks for a new picture of the topics soon: a topic was not there.
+	// RefreshTopics asks for a new picture of all topics soon: the one that there is may be too old. TopicsAsOf follows.
 	RefreshTopics()
+	// RefreshNeeded asks for a new picture of the topics of the groups that are there soon: one of them was missing. It
+	// costs less, and TopicsAsOf need not follow.
+	RefreshNeeded()
 	// Assignor is the assignor of that name, or the default one where the name is not registered.
 	Assignor(name string) assignor.Assignor
 	// Compute runs the job beside the shard: [Machine.Computed].

@@ -363,8 +363,8 @@ func TestMissingSourceTopicIsLookedForAgain(t *testing.T) {
 	r := newRig(t)
 	r.topics = topics{"other": 1}
 	h := r.joined("g", "a")
-	if len(h.Status) == 0 || h.Status[0].Code != streams.StatusMissingSourceTopics || r.refreshed == 0 {
-		t.Fatalf("%+v, %d refreshes", h.Status, r.refreshed)
+	if len(h.Status) == 0 || h.Status[0].Code != streams.StatusMissingSourceTopics || r.needed == 0 || r.refreshed != 0 {
+		t.Fatalf("%+v, %d and %d refreshes", h.Status, r.needed, r.refreshed)
 	}
 }
 

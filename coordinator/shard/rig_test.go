@@ -28,6 +28,8 @@ type rig struct {
 	topicsAsOf int64
 
 	refreshed int
+	// needed counts calls of RefreshNeeded.
+	needed    int
 	known     int64 // what Proof says
 	proposed  []record.Entry
 	verifies  []int64
@@ -82,6 +84,7 @@ func (r *rig) Topics() (topology.Metadata, uint64) {
 }
 func (r *rig) Assignor(string) assignor.Assignor { return assignor.Sticky() }
 func (r *rig) RefreshTopics()                    { r.refreshed++ }
+func (r *rig) RefreshNeeded()                    { r.needed++ }
 func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
 func (r *rig) TopicsAsOf() int64 {
 	if r.topicsAsOf != 0 {
