@@ -1,7 +1,9 @@
 package topicctl
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,15 +29,19 @@ type TopicSettings struct {
 	Configs map[string]string
 	// ReplicationFactor is 0 where it is not known.
 	ReplicationFactor int16
-	Err               error
+	// Err is why the settings are not known: an [ErrNotAllowed], or what may be over at the next call.
+	Err error
 }
+
+// ErrNotAllowed says that settings of a topic may not be seen.
+var ErrNotAllowed = errors.New("settings may not be seen")
 
 // ComparerConfig configures a Comparer. Source is required; zero values mean the defaults.
 type ComparerConfig struct {
 	Source SettingsSource
 	// Logger gets one line for each topic whenever its differences change; nil means none.
 	Logger hclog.Logger
-	// Gap is the time between two calls, and after one that failed Retry; 100 ms and 10 s by default.
+	// Gap is the time between two calls, and Retry after one that brought nothing; 100 ms and 10 s by default.
 	Gap, Retry time.Duration
 	// Timeout bounds one call; 15 s by default.
 	Timeout time.Duration
@@ -55,13 +61,17 @@ type Comparer struct {
 	waiting map[string]comparison
 	// differences are the last ones that were told, by topic.
 	differences map[string]string
-	refused     bool // the right to see settings is missing, which was told
+	refused     bool // the right to see settings is missing, which was told; until a call shows all
 }
 
 type comparison struct {
 	group string
 	topic topology.InternalTopic
+	// failures are the answers in a row that did not tell the topic's settings.
+	failures int
 }
+
+var errNothingTold = errors.New("the answer tells no topic's settings")
 
 // NewComparer makes a Comparer; Run makes it work.
 func NewComparer(cfg ComparerConfig) *Comparer {
@@ -99,13 +109,6 @@ func (c *Comparer) Compare(group string, topics []topology.InternalTopic) {
 	}
 }
 
-// Differences is how a topic differs from what its app asks for; "" when it does not or was not compared.
-func (c *Comparer) Differences(topic string) string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.differences[topic]
-}
-
 // Run compares until ctx ends. It must be called once.
 func (c *Comparer) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
@@ -131,7 +134,7 @@ func (c *Comparer) Run(ctx context.Context) {
 	}
 }
 
-// take returns what is compared next, in the order of names.
+// take returns what is compared next, in the order of names; what failed before is behind.
 func (c *Comparer) take() []comparison {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +142,9 @@ func (c *Comparer) take() []comparison {
 	for _, w := range c.waiting {
 		batch = append(batch, w)
 	}
-	slices.SortFunc(batch, func(a, b comparison) int { return strings.Compare(a.topic.Name, b.topic.Name) })
+	slices.SortFunc(batch, func(a, b comparison) int {
+		return cmp.Or(cmp.Compare(a.failures, b.failures), strings.Compare(a.topic.Name, b.topic.Name))
+	})
 	batch = batch[:min(len(batch), c.cfg.MaxBatch)]
 	for _, w := range batch {
 		delete(c.waiting, w.topic.Name)
@@ -147,7 +152,7 @@ func (c *Comparer) take() []comparison {
 	return batch
 }
 
-// compare makes one call. Where that fails the topics wait again.
+// compare makes one call. Topics that it does not tell of wait again; the error says that it told of none.
 func (c *Comparer) compare(ctx context.Context, batch []comparison) error {
 	names := make(map[string][]string, len(batch))
 	for _, w := range batch {
@@ -162,29 +167,43 @@ func (c *Comparer) compare(ctx context.Context, batch []comparison) error {
 	cancel()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	again, shown, refused := 0, false, false
 	for _, w := range batch {
-		if err != nil {
+		s, ok := found[w.topic.Name]
+		switch {
+		case errors.Is(s.Err, ErrNotAllowed):
+			refused = true
+			c.noteRefused(w, s)
+		case err != nil || s.Err != nil:
+			again++
+			w.failures++
 			if _, newer := c.waiting[w.topic.Name]; !newer {
 				c.waiting[w.topic.Name] = w
 			}
-			continue
-		}
-		if s, ok := found[w.topic.Name]; ok {
+		case ok:
+			shown = true
 			c.note(w, s)
 		}
+	}
+	if shown && !refused {
+		c.refused = false // should the right be taken away later, that is told again
+	}
+	if err == nil && again == len(batch) {
+		err = errNothingTold
 	}
 	return err
 }
 
+// noteRefused tells once that settings may not be seen. The lock is held.
+func (c *Comparer) noteRefused(w comparison, s TopicSettings) {
+	if !c.refused {
+		c.refused = true
+		c.cfg.Logger.Info("settings of internal topics cannot be compared with what apps ask for", "topic", w.topic.Name, "error", cut(s.Err.Error()))
+	}
+}
+
 // note tells how a topic differs, if that was not told. The lock is held.
 func (c *Comparer) note(w comparison, s TopicSettings) {
-	if s.Err != nil {
-		if !c.refused {
-			c.refused = true
-			c.cfg.Logger.Info("settings of internal topics cannot be compared with what apps ask for", "topic", w.topic.Name, "error", cut(s.Err.Error()))
-		}
-		return
-	}
 	text := differences(w.topic, s)
 	if text == c.differences[w.topic.Name] {
 		return

@@ -79,10 +79,10 @@ func TestComparerTellsEachDifferenceOnce(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		want := "cleanup.policy=delete instead of compact, replication factor 1 instead of 3"
-		if got := c.Differences("cl"); got != want {
-			t.Errorf("differences %q, want %q", got, want)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
 		}
-		if n := strings.Count(log.String(), "\n"); n != 1 || c.Differences("fine") != "" {
+		if n := strings.Count(log.String(), "\n"); n != 1 || strings.Contains(log.String(), "topic=fine") {
 			t.Errorf("%d lines of the log:\n%s", n, log)
 		}
 		f.mu.Lock()
@@ -127,13 +127,52 @@ func TestComparerIsBoundedAndPatient(t *testing.T) {
 
 func TestComparerTellsOnceThatItMayNotLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refused := TopicSettings{Err: errors.New("TOPIC_AUTHORIZATION_FAILED")}
+		refused := TopicSettings{Err: fmt.Errorf("%w: TOPIC_AUTHORIZATION_FAILED", ErrNotAllowed)}
 		f := &fakeSettings{topics: map[string]TopicSettings{"a": refused, "b": refused}}
 		c, log := compareIn(t, f)
 		c.Compare("g", []topology.InternalTopic{asks("a", 1), asks("b", 1)})
 		time.Sleep(time.Second)
-		if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
-			t.Errorf("%d lines of the log:\n%s", n, log)
+		told := func(want int) {
+			t.Helper()
+			if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != want || f.calls > 4 {
+				t.Errorf("%d lines of the log, want %d, after %d calls:\n%s", n, want, f.calls, log)
+			}
+		}
+		told(1)
+		for _, s := range []TopicSettings{{ReplicationFactor: 1}, refused} { // the right is granted, and taken away
+			f.mu.Lock()
+			f.topics["a"] = s
+			f.mu.Unlock()
+			c.Compare("g", []topology.InternalTopic{asks("a", 1)})
+			time.Sleep(time.Minute)
+		}
+		told(2)
+	})
+}
+
+// A topic whose settings are not told for another reason is looked at again, and holds up no other one.
+func TestComparerLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeSettings{topics: map[string]TopicSettings{"a": {Err: errors.New("NOT_CONTROLLER")}, "b": {ReplicationFactor: 1}}}
+		c, log := compareIn(t, f)
+		c.mu.Lock()
+		c.cfg.MaxBatch = 1
+		c.mu.Unlock()
+		c.Compare("g", []topology.InternalTopic{asks("a", 2), asks("b", 2)})
+		time.Sleep(15 * time.Second)
+		if !strings.Contains(log.String(), "topic=b") || strings.Contains(log.String(), "topic=a") || strings.Contains(log.String(), "cannot") {
+			t.Errorf("the log:\n%s", log)
+		}
+		time.Sleep(time.Minute)
+		f.mu.Lock()
+		if f.calls > 12 {
+			t.Errorf("%d calls", f.calls)
+		}
+		f.topics["a"] = TopicSettings{ReplicationFactor: 1}
+		f.mu.Unlock()
+		time.Sleep(11 * time.Second)
+		if !strings.Contains(log.String(), "topic=a") || len(c.waiting) != 0 {
+			t.Errorf("%d wait, the log:\n%s", len(c.waiting), log)
 		}
 	})
 }

@@ -330,3 +330,33 @@ func TestTopicsAsAsked(t *testing.T) {
 		}
 	})
 }
+
+// A right that is missing is told apart from what may be over at the next call.
+func TestTopicSettingsThatAreNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		codes := map[string]int16{
+			"secret": kerr.TopicAuthorizationFailed.Code, "busy": kerr.UnknownServerError.Code, "gone": kerr.UnknownTopicOrPartition.Code,
+		}
+		w.cluster.ControlKey(32, func(r kmsg.Request) (kmsg.Response, error, bool) {
+			w.cluster.KeepControl()
+			resp := r.ResponseKind().(*kmsg.DescribeConfigsResponse)
+			for _, resource := range r.(*kmsg.DescribeConfigsRequest).Resources {
+				rr := kmsg.NewDescribeConfigsResponseResource()
+				rr.ResourceType, rr.ResourceName, rr.ErrorCode = resource.ResourceType, resource.ResourceName, codes[resource.ResourceName]
+				resp.Resources = append(resp.Resources, rr)
+			}
+			return resp, nil, true
+		})
+		found, err := w.node().client.TopicSettings(t.Context(), map[string][]string{"secret": nil, "busy": nil, "gone": nil})
+		if err != nil || len(found) != 2 {
+			t.Fatal(found, err)
+		}
+		if err := found["secret"].Err; !errors.Is(err, topicctl.ErrNotAllowed) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on Topic secret") {
+			t.Error(err)
+		}
+		if err := found["busy"].Err; err == nil || errors.Is(err, topicctl.ErrNotAllowed) {
+			t.Error(err)
+		}
+	})
+}

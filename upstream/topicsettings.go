@@ -45,7 +45,7 @@ func (c *Client) TopicSettings(ctx context.Context, topics map[string][]string) 
 		case kerr.UnknownTopicOrPartition.Code:
 			continue
 		case kerr.TopicAuthorizationFailed.Code, kerr.ClusterAuthorizationFailed.Code:
-			found[r.ResourceName] = topicctl.TopicSettings{Err: fmt.Errorf("%s lacks the right DESCRIBE_CONFIGS on Topic %s", c.principal(), r.ResourceName)}
+			found[r.ResourceName] = topicctl.TopicSettings{Err: fmt.Errorf("%w: %s lacks the right DESCRIBE_CONFIGS on Topic %s", topicctl.ErrNotAllowed, c.principal(), r.ResourceName)}
 			continue
 		default:
 			found[r.ResourceName] = topicctl.TopicSettings{Err: fmt.Errorf("describe topic configs: %w", kerr.ErrorForCode(r.ErrorCode))}
