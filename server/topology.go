@@ -50,6 +50,7 @@ func (n *Node) LocalTopology(id string) (web.GroupTopology, bool) {
 		configured, _ = topology.Configure(g.Topology, image) // the problem says why it cannot be
 		env := n.viewEnv(id, image)
 		view.Problem = streams.TopicsProblem(g, &env)
+		view.GraceLeftMs = streams.GraceLeft(g, &env)
 		resolution := topology.Resolve(g.Topology, image)
 		resolved = resolution.Resolved
 		view.Missing = missingTopics(resolution, configured, image, n.creator.Error)

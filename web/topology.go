@@ -24,6 +24,9 @@ type GroupTopology struct {
 	GroupSummary
 	// Problem says which topics are missing or do not fit; empty when nothing is wrong.
 	Problem string `json:"problem,omitempty"`
+	// GraceLeftMs is how long the group goes on with the partition counts of before although its topics do not fit; 0 when
+	// it does not.
+	GraceLeftMs int64 `json:"graceLeftMs,omitempty"`
 	// Subtopologies are by id; empty without a topology.
 	Subtopologies []GroupSubtopology `json:"subtopologies"`
 	// Missing are the topics that the topology needs and that do not exist, sources first, then patterns, by name.

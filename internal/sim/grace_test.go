@@ -28,6 +28,9 @@ func TestAGraceGoesOnOverLeaders(t *testing.T) {
 		left := func() int64 {
 			if leader := c.leader(shard); leader >= 0 {
 				g, _ := c.node(leader).LocalGroup(lifeGroup)
+				if shown, _ := c.node(leader).LocalTopology(lifeGroup); shown.GraceLeftMs != g.GraceLeftMs {
+					t.Errorf("with the topology %d ms are left, with the group %d", shown.GraceLeftMs, g.GraceLeftMs)
+				}
 				return g.GraceLeftMs
 			}
 			return 0
