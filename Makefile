@@ -42,7 +42,8 @@ fuzz: ## every fuzz target for FUZZTIME (default 20s) each
 mutate: ## remove lines that keep invariants, one at a time, in a copy: does a test notice? (a few minutes)
 	$(GO) run ./internal/tools/mutate
 
-lint: ## gofmt, go vet, staticcheck, golangci-lint's default set, go mod tidy
+lint: ## no marks of a merge, gofmt, go vet, staticcheck, golangci-lint's default set, go mod tidy
+	@! git grep -nIE '^(<{7}|>{7}) ' || { echo "marks of a merge are left"; exit 1; }
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not gofmt'ed"; exit 1; }
 	$(GO) vet -tags e2e ./...
 	cd test/bench/cbench && $(GO) vet ./...
