@@ -83,10 +83,17 @@ func (l *lineage) now() record.TopologyVersion {
 // find returns the newest earlier version with the given content, and with the epoch that the app declares where that
 // counts; nil when there is none. What the group had before it was empty and took another topology is not meant: nobody can
 // have missed its session since then.
-func (l *lineage) find(hash [topology.ContentHashSize]byte, declared *int32) (found *fsm.TopologyVersion) {
-	first := l.now().First
+func (l *lineage) find(hash [topology.ContentHashSize]byte, declared *int32) *fsm.TopologyVersion {
+	if v := l.findAny(hash, declared); v != nil && v.First == l.now().First {
+		return v
+	}
+	return nil
+}
+
+// findAny is find in all that the group remembers.
+func (l *lineage) findAny(hash [topology.ContentHashSize]byte, declared *int32) (found *fsm.TopologyVersion) {
 	for v := range l.group.TopologyVersions() {
-		if v.Epoch < l.current.Epoch && v.First == first && v.Hash == hash && (declared == nil || v.Declared == *declared) {
+		if v.Epoch < l.current.Epoch && v.Hash == hash && (declared == nil || v.Declared == *declared) {
 			found = &v
 		}
 	}
@@ -108,6 +115,9 @@ func (l *lineage) previous() (found *fsm.TopologyVersion) {
 // returns the records and the topology epoch that stands for it. It is the one that the app sent, unless that is taken or
 // the group knows enough of them: then the member is one whose topology is not known, and has no tasks.
 func (l *lineage) learn(sent *topology.Topology) (epoch int32, records []record.Record) {
+	if v := l.findAny(sent.ContentHash(), &sent.Epoch); v != nil && l.stale(v.Epoch) {
+		return v.Epoch, nil // from before the group was empty
+	}
 	if sent.Epoch >= l.current.Epoch || l.version(sent.Epoch) != nil {
 		return unknownTopology, nil
 	}

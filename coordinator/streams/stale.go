@@ -2,6 +2,7 @@ package streams
 
 import (
 	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -11,8 +12,6 @@ import (
 
 // runnable is a set of subtopologies; all of them where ids is nil.
 type runnable struct{ ids map[string]bool }
-
-func (r runnable) has(id string) bool { return r.ids == nil || r.ids[id] }
 
 // only are the tasks of the subtopologies of the set. It allocates nothing where that is all of them.
 func (r runnable) only(a topology.Assignment) topology.Assignment {
@@ -89,7 +88,7 @@ func (e *eligibility) of(epoch int32) runnable {
 // unchanged are the subtopologies of the one topology that the other has with the same id and content. It is never nil.
 func unchanged(from, to *topology.Topology) map[string]bool {
 	ids := map[string]bool{}
-	if from == nil {
+	if from == nil || to == nil {
 		return ids
 	}
 	same := make(map[string]*topology.Subtopology, len(to.Subtopologies))
@@ -105,16 +104,40 @@ func unchanged(from, to *topology.Topology) map[string]bool {
 	return ids
 }
 
+// shed takes from a member that joins anew with another topology what it had, and was to get, of subtopologies that are not the
+// same in both: whatever has the same id now is another task.
+func (h *heartbeat) shed(d *Decision) {
+	if !h.known && h.replaced == nil || h.meta.TopologyEpoch == h.oldMeta.TopologyEpoch {
+		return
+	}
+	same := runnable{unchanged(h.line.content(h.oldMeta.TopologyEpoch), h.line.content(h.meta.TopologyEpoch))}
+	if h.target != nil && !same.fits(&h.target.Assignment) {
+		h.target = &record.TargetMember{Assignment: same.only(h.target.Assignment)}
+		d.Records = append(d.Records, record.Record{Key: h.memberKey(record.TypeTargetMember), Value: h.target})
+	}
+	if !same.fits(&h.current.Assigned) || !same.fits(&h.current.Revoking) {
+		c := *h.current
+		c.Assigned, c.Revoking = same.only(c.Assigned), same.only(c.Revoking)
+		h.current = &c
+		d.Records = append(d.Records, record.Record{Key: h.memberKey(record.TypeCurrentAssignment), Value: h.current})
+	}
+}
+
 // limit bounds what the member may be moved to, and says whether it has to give something up at once: after a join it is told
 // its tasks anew, by a client that may have another topology than the one that it got them with.
 func (h *heartbeat) limit(goal topology.Assignment) (limited topology.Assignment, misfit bool) {
 	e := h.line.eligibility(h.validated, h.topics.Configured)
 	r := e.of(h.meta.TopologyEpoch)
 	goal = r.only(goal)
+	gone := false
+	if r.ids != nil {
+		goal = existing(goal, h.topics.Configured)
+		gone = h.joining() && existing(h.current.Assigned, h.topics.Configured).Len() < h.current.Assigned.Len()
+	}
 	if h.stale || e.stands {
 		goal = intersect(goal, h.current.Assigned)
 	}
-	return goal, h.joining() && !(r.fits(&h.current.Assigned) && r.fits(&h.current.Revoking))
+	return goal, h.joining() && !(r.fits(&h.current.Assigned) && r.fits(&h.current.Revoking)) || gone
 }
 
 // limits marks the members of an assignor's input that are stale, and takes the tasks from them that they have to give up.

@@ -162,6 +162,7 @@ func (h *heartbeat) putTopology(d *Decision) {
 	h.topology = h.line.current
 	h.stale = h.line.stale(h.meta.TopologyEpoch)
 	d.Records = append(d.Records, h.history...)
+	h.shed(d)
 	if h.newTopology == nil {
 		return
 	}
