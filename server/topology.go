@@ -133,7 +133,7 @@ func rollOut(g *fsm.Group, history []streams.TopologyState, c *topology.Configur
 		s := &history[i]
 		kept := map[string]bool{} // subtopologies that are the group's as these members run them
 		if s.Content != nil {
-			for _, id := range topology.Diff(s.Content, g.Topology, nil).Kept {
+			for _, id := range topology.DiffSubtopologies(s.Content, g.Topology).Kept {
 				kept[id] = true
 			}
 		}

@@ -26,6 +26,13 @@ type CountChange struct {
 // Diff compares two topologies of a group with the topics that exist now. m may be nil: then, and where sources are missing,
 // only the partition counts that a topology declares are compared.
 func Diff(from, to *Topology, m Metadata) *Change {
+	c := DiffSubtopologies(from, to)
+	c.topics(from, to, m)
+	return c
+}
+
+// DiffSubtopologies compares the subtopologies alone: what that means for topics is left out.
+func DiffSubtopologies(from, to *Topology) *Change {
 	c := &Change{Kept: []string{}, Changed: []string{}, New: []string{}, Lost: []string{}, Orphaned: []string{}, Counts: []CountChange{}}
 	before := byID(from)
 	after := byID(to)
@@ -47,7 +54,6 @@ func Diff(from, to *Topology, m Metadata) *Change {
 	for _, ids := range [...][]string{c.Kept, c.Changed, c.New, c.Lost} {
 		slices.SortFunc(ids, compareIDs)
 	}
-	c.topics(from, to, m)
 	return c
 }
 
@@ -63,23 +69,33 @@ func byID(t *Topology) map[string]*Subtopology {
 }
 
 func (c *Change) topics(from, to *Topology, m Metadata) {
-	written := map[string]bool{}
+	used := map[string]bool{}
 	for i := range to.Subtopologies {
-		for _, name := range to.Subtopologies[i].RepartitionSinkTopics {
-			written[name] = true
+		s := &to.Subtopologies[i]
+		for _, names := range [...][]string{s.SourceTopics, s.RepartitionSinkTopics} {
+			for _, name := range names {
+				used[name] = true
+			}
+		}
+		for k := range s.RepartitionSourceTopics {
+			used[s.RepartitionSourceTopics[k].Name] = true
 		}
 	}
 	before, after := neededCounts(from, m), neededCounts(to, m)
 	for name, old := range before {
 		now, internal := after[name]
 		switch {
-		case !internal && !written[name] && !to.Reads(name):
+		case !internal && !used[name]:
 			c.Orphaned = append(c.Orphaned, name)
 		case internal && old > 0 && now > 0 && old != now:
 			c.Counts = append(c.Counts, CountChange{name, old, now})
 		}
 	}
 	slices.Sort(c.Orphaned)
+	for name := range to.matchedOf(c.Orphaned) {
+		used[name] = true
+	}
+	c.Orphaned = slices.DeleteFunc(c.Orphaned, func(name string) bool { return used[name] })
 	slices.SortFunc(c.Counts, func(a, b CountChange) int { return strings.Compare(a.Topic, b.Topic) })
 }
 
@@ -92,8 +108,9 @@ func neededCounts(t *Topology, m Metadata) map[string]int32 {
 		for _, topic := range s.RepartitionSourceTopics {
 			counts[topic.Name] = topic.Partitions
 		}
+		sources := sortedSet(s.SourceTopics)
 		for _, topic := range s.StateChangelogTopics {
-			if !slices.Contains(s.SourceTopics, topic.Name) {
+			if !contains(sources, topic.Name) {
 				counts[topic.Name] = max(counts[topic.Name], topic.Partitions)
 			}
 		}

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"fmt"
 	"math/rand"
 	"slices"
 	"strings"
@@ -123,6 +124,84 @@ func TestDiffNamesEverySubtopologyOnce(t *testing.T) {
 		}
 		if same := Diff(to, shuffled, topics); !same.Same() || len(same.Orphaned) != 0 || len(same.Counts) != 0 {
 			rt.Fatalf("no change: %+v", same)
+		}
+	})
+}
+
+// TestOrphansAreWhatNobodyReadsOrWrites compares the sets that Diff makes with the question asked for each topic.
+func TestOrphansAreWhatNobodyReadsOrWrites(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom([]string{"a", "b", "c", "ab", "bc"})
+		draw := func(label string) *Topology {
+			top := &Topology{}
+			for _, id := range []string{"0", "1"} {
+				s := Subtopology{
+					ID: id, SourceTopics: rapid.SliceOfN(name, 0, 2).Draw(rt, label), RepartitionSinkTopics: rapid.SliceOfN(name, 0, 1).Draw(rt, label),
+					SourceTopicRegex: rapid.SliceOfN(rapid.SampledFrom([]string{"a.*", ".*c", "x"}), 0, 1).Draw(rt, label),
+				}
+				for _, list := range [...]*[]InternalTopic{&s.RepartitionSourceTopics, &s.StateChangelogTopics} {
+					for _, n := range rapid.SliceOfN(name, 0, 2).Draw(rt, label) {
+						*list = append(*list, InternalTopic{Name: n})
+					}
+				}
+				top.Subtopologies = append(top.Subtopologies, s)
+			}
+			return top
+		}
+		from, to := draw("from"), draw("to")
+		before, after := neededCounts(from, nil), neededCounts(to, nil)
+		want := []string{}
+		for topic := range before {
+			_, internal := after[topic]
+			written := slices.ContainsFunc(to.Subtopologies, func(s Subtopology) bool { return slices.Contains(s.RepartitionSinkTopics, topic) })
+			if !internal && !written && !to.Reads(topic) {
+				want = append(want, topic)
+			}
+		}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, Diff(from, to, nil).Orphaned); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+}
+
+// TestDiffSubtopologiesLeavesTopicsOut: a refused join asks for no more.
+func TestDiffSubtopologiesLeavesTopicsOut(t *testing.T) {
+	from, _ := parseTopology(t, "sub 0 source=in repartition=r:4 changelog=store\nsub 1 source=in\nsub 2 source=in")
+	to, _ := parseTopology(t, "sub 0 source=in repartition=r:5\nsub 1 source=in\nsub 3 source=in")
+	want := Change{Kept: []string{"1"}, Changed: []string{"0"}, New: []string{"3"}, Lost: []string{"2"}}
+	if diff := cmp.Diff(want, change(DiffSubtopologies(from, to))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// BenchmarkDiff is of the largest topologies that fit into a request, which have nothing in common.
+func BenchmarkDiff(b *testing.B) {
+	large := func(prefix string) *Topology {
+		s := Subtopology{ID: "0"}
+		for i := range 25_000 {
+			s.SourceTopics = append(s.SourceTopics, fmt.Sprint(prefix, "s", i))
+		}
+		for i := range 13_000 {
+			s.StateChangelogTopics = append(s.StateChangelogTopics, InternalTopic{Name: fmt.Sprint(prefix, "c", i)})
+		}
+		return &Topology{Subtopologies: []Subtopology{s}}
+	}
+	from, to := large("a"), large("b")
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			Diff(from, to, nil)
+		}
+	})
+	b.Run("subtopologies", func(b *testing.B) {
+		for b.Loop() {
+			DiffSubtopologies(from, to)
+		}
+	})
+	c := &Configured{Subtopologies: []ConfiguredSubtopology{{ID: "0", SourceTopics: sortedSet(from.Subtopologies[0].SourceTopics)}}}
+	b.Run("sizes", func(b *testing.B) {
+		for b.Loop() {
+			SizesOf(from, c)
 		}
 	})
 }

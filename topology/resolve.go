@@ -189,6 +189,23 @@ func (t *Topology) neverMatched() map[string]struct{} {
 	return names
 }
 
+// matchedOf are those of the names that patterns of t match.
+func (t *Topology) matchedOf(names []string) map[string]struct{} {
+	matched := map[string]struct{}{}
+	if len(names) == 0 || !t.HasPatterns() {
+		return matched
+	}
+	skip := t.neverMatched()
+	for i := range t.Subtopologies {
+		for _, text := range t.Subtopologies[i].SourceTopicRegex {
+			for _, name := range match(text, names, skip) {
+				matched[name] = struct{}{}
+			}
+		}
+	}
+	return matched
+}
+
 // mayMatch reports whether the topic is one that patterns of t may match.
 func (t *Topology) mayMatch(topic string) bool {
 	_, never := t.neverMatched()[topic]

@@ -32,8 +32,9 @@ func SizesOf(t *Topology, c *Configured) Sizes {
 			ID: s.ID, Tasks: s.NumTasks, Repartition: partitionsOf(s.RepartitionSources), Changelogs: partitionsOf(s.Changelogs),
 		}
 		if named := t.Subtopology(s.ID); named != nil && len(s.SourceTopics) > 0 {
+			sources := sortedSet(named.SourceTopics)
 			for _, topic := range s.SourceTopics {
-				if !slices.Contains(named.SourceTopics, topic) {
+				if !contains(sources, topic) {
 					out[i].Matched = append(out[i].Matched, topic)
 				}
 			}

@@ -189,7 +189,7 @@ const maxDifferences = 10
 
 // differences tells people how a topology differs from the group's.
 func differences(from, to *topology.Topology) string {
-	c := topology.Diff(from, to, nil)
+	c := topology.DiffSubtopologies(from, to)
 	if c.Same() {
 		return "the subtopologies are the same"
 	}
