@@ -74,6 +74,23 @@ func beat(req func(*kmsg.StreamsGroupHeartbeatRequest), code int16, answer func(
 	return x
 }
 
+// sends makes a join with a topology of that epoch out of a heartbeat.
+func sends(epoch int32) func(*kmsg.StreamsGroupHeartbeatRequest) {
+	return func(r *kmsg.StreamsGroupHeartbeatRequest) {
+		t := kmsg.NewStreamsGroupHeartbeatRequestTopology()
+		t.Epoch = epoch
+		r.MemberEpoch, r.Topology = 0, &t
+	}
+}
+
+var joining = obj{"join": obj{"member": "A"}}
+
+func refused(epoch int32) exchange { return beat(sends(epoch), invalidRequest, nil) }
+
+func toldStale(r *kmsg.StreamsGroupHeartbeatResponse) {
+	r.Status = []kmsg.StreamsGroupHeartbeatResponseStatus{{StatusCode: staleTopology}}
+}
+
 func tasks(partitions ...int32) []kmsg.TaskIDs {
 	return []kmsg.TaskIDs{{SubtopologyID: "0", Partitions: partitions}}
 }
@@ -122,6 +139,12 @@ func TestRulesHoldWhatIsPromised(t *testing.T) {
 		{"no group, as in Kafka", nil, beat(nil, groupIDNotFound, nil), beat(nil, groupIDNotFound, nil), "must answer"},
 		{"malformed", obj{"join": obj{"member": "A", "topology": "bad1"}}, beat(nil, unknownServerError, nil), beat(nil, invalidTopology, nil), ""},
 		{"malformed, accepted", obj{"join": obj{"member": "A", "topology": "bad1"}}, beat(nil, 0, nil), beat(nil, 0, nil), "must answer"},
+		{"another topology", joining, refused(3), beat(sends(3), invalidTopologyEpoch, nil), ""},
+		{"another topology, accepted", joining, refused(3), beat(sends(3), none, nil), "must answer"},
+		{"the next topology", joining, refused(4), beat(sends(4), none, nil), ""},
+		{"the next topology, refused", joining, refused(4), beat(sends(4), invalidTopologyEpoch, nil), "must answer"},
+		{"stale", joining, beat(sends(2), none, toldStale), beat(sends(2), none, toldStale), ""},
+		{"stale, not told so", joining, beat(sends(2), none, toldStale), beat(sends(2), none, nil), "not told so"},
 		{"task twice", nil, beat(report(0, 0), unknownServerError, nil), beat(report(0, 0), invalidRequest, nil), ""},
 		{"task twice, accepted", nil, beat(report(0, 0), 0, nil), beat(report(0, 0), 0, nil), "must answer"},
 	} {
@@ -130,7 +153,7 @@ func TestRulesHoldWhatIsPromised(t *testing.T) {
 			step = obj{"heartbeat": obj{"member": "A"}}
 		}
 		stable := func() obj {
-			return obj{"error": "NONE", "epoch": 5, "assignment_epoch": 5, "members": obj{"A": obj{"target": obj{"active": []any{"0:0"}}}}}
+			return obj{"error": "NONE", "epoch": 5, "assignment_epoch": 5, "topology": obj{"epoch": 3}, "members": obj{"A": obj{"target": obj{"active": []any{"0:0"}}}}}
 		}
 		d := &duel{
 			script: &Script{Members: obj{"A": obj{}}},
@@ -154,6 +177,10 @@ func out(x *exchange) obj {
 		o["status"] = []any{}
 	case groupIDNotFound:
 		o["message"] = "Streams group $s not found."
+	case invalidRequest:
+		if x.req.Topology != nil {
+			o["message"] = "Topology updates are not supported yet."
+		}
 	}
 	return o
 }

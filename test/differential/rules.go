@@ -21,6 +21,7 @@ const (
 	fencedMemberEpoch    = 110
 	unreleasedInstanceID = 111
 	invalidTopology      = 130
+	invalidTopologyEpoch = 131
 )
 
 // beat compares the answers to a heartbeat. Each rule stands for a line of docs/differences.md.
@@ -42,6 +43,11 @@ func (d *duel) beat(step obj, k, c obj) verdict {
 	if kc == none || kc == unknownServerError && otherHolder(&kx) {
 		changed = end
 	}
+	if cc != invalidTopology {
+		if v, ok := d.updated(&kx, &cx, k, promised); ok {
+			return v
+		}
+	}
 	switch {
 	case cc == invalidTopology && kc != cc && neverRuns(d.script.subtopologies(d.script.topologyOf(step))):
 		return verdict{rule: "topology that can never run", then: changed}
@@ -61,8 +67,8 @@ func (d *duel) beat(step obj, k, c obj) verdict {
 		// Kafka takes the holder's tasks.
 		return verdict{rule: takesNoTasks, text: conformance.FirstDifference(k, c, "exact"), then: end}
 	case kc == unreleasedInstanceID && cx.holder != nil && cx.holder.id == cx.req.MemberID && cx.holder.epoch != -2:
-		if m, _ := c["message"].(string); cc == invalidRequest && strings.HasPrefix(m, "Topology updates are not supported yet.") {
-			return verdict{rule: "static join repeated"} // as a join of a member that is there, which may not change the topology
+		if cc == invalidTopologyEpoch {
+			return verdict{rule: "static join repeated"} // as a join of a member that is there, which may not change the topology so
 		}
 		if cx.req.ShutdownApplication {
 			return promised("static join repeated", none, end) // Kafka does not hear the wish
@@ -142,6 +148,9 @@ func (d *duel) repeatedJoin(promised func(string, int16, then) verdict) verdict 
 		return v
 	}
 	k, c := d.kafka.describe(), d.coordd.describe()
+	if topologyEpoch(k) != topologyEpoch(c) {
+		return verdict{rule: topologyUpdates, then: end}
+	}
 	before, after := k["epoch"].(int), c["epoch"].(int)
 	switch {
 	case after != before && after != before+1:
