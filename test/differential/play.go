@@ -273,7 +273,7 @@ func (d *duel) settle(of []any, k, c *conformance.Answer) verdict {
 		if answerOf(k, n)["error"] == "UNKNOWN_SERVER_ERROR" && answerOf(c, n)["error"] == "NONE" {
 			return verdict{rule: "endpoints without topics", then: end}
 		}
-		if e := answerOf(c, n)["error"]; refusesUpdate(answerOf(k, n)) && (e == "STREAMS_INVALID_TOPOLOGY_EPOCH" || e == "NONE") {
+		if answerOf(c, n)["error"] == "STREAMS_INVALID_TOPOLOGY_EPOCH" && answerOf(k, n)["error"] == "INVALID_REQUEST" {
 			return verdict{rule: topologyUpdates, then: end}
 		}
 		if answerOf(c, n)["error"] == "STREAMS_INVALID_TOPOLOGY" && answerOf(k, n)["error"] != "STREAMS_INVALID_TOPOLOGY" && neverRuns(d.script.subtopologies("t")) {
