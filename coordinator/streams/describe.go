@@ -97,16 +97,19 @@ func resolved(t *topology.Topology, env *Env) *topology.Topology {
 }
 
 // describeTopology is the topology with the real partition counts where it is ready, else as the client sent it; ids
-// and names sorted. What patterns match stands among the source topics.
+// and names sorted. What patterns match stands among the source topics: it is looked for only where it is not known yet.
 func describeTopology(g *fsm.Group, soft *Soft, env *Env) *topology.Topology {
 	if g.Topology == nil {
 		return nil
 	}
-	t := sortedTopology(resolved(g.Topology, env))
 	topics, err := configured(soft, g, g.Topology, env)
-	if err != nil || !topics.Configured.Ready() {
-		return t
+	switch {
+	case err != nil || topics.Resolution == nil:
+		return sortedTopology(resolved(g.Topology, env))
+	case !topics.Configured.Ready():
+		return sortedTopology(topics.Resolution.Resolved)
 	}
+	t := sortedTopology(topics.Resolution.Resolved)
 	for i := range t.Subtopologies {
 		s := &t.Subtopologies[i]
 		if c := topics.Configured.Subtopology(s.ID); c != nil {
