@@ -67,15 +67,19 @@ func (h *heartbeat) endpointChanged(next *record.CurrentAssignment) bool {
 }
 
 // endpointList has an entry for each member with an endpoint, sorted by member id. Several members of a process may
-// have the same endpoint; clients unite their entries.
+// have the same endpoint; clients unite their entries. What a task reads is as in the topology that its member runs; a member
+// of one that the group does not know has no entry.
 func (h *heartbeat) endpointList(next *record.CurrentAssignment) []EndpointPartitions {
 	list := noEndpoints
 	add := func(meta *record.MemberMetadata, c *record.CurrentAssignment) {
-		if meta.UserEndpoint != nil {
+		if meta.UserEndpoint == nil {
+			return
+		}
+		if t := h.line.content(meta.TopologyEpoch); t != nil {
 			list = append(list, EndpointPartitions{
 				Endpoint: *meta.UserEndpoint,
-				Active:   h.partitionsOf(c.Assigned.Active),
-				Standby:  h.partitionsOf(c.Assigned.Standby, c.Assigned.Warmup),
+				Active:   h.partitionsOf(t, c.Assigned.Active),
+				Standby:  h.partitionsOf(t, c.Assigned.Standby, c.Assigned.Warmup),
 			})
 		}
 	}
@@ -98,13 +102,13 @@ func (h *heartbeat) endpointList(next *record.CurrentAssignment) []EndpointParti
 	return list
 }
 
-// partitionsOf are the partitions that tasks read, sorted. A topic that does not have the task's partition, or does
+// partitionsOf are the partitions that tasks of a topology read, sorted. A topic that does not have the task's partition, or does
 // not exist any more, is left out.
-func (h *heartbeat) partitionsOf(roles ...topology.Tasks) []TopicPartitions {
+func (h *heartbeat) partitionsOf(t *topology.Topology, roles ...topology.Tasks) []TopicPartitions {
 	var out []TopicPartitions
 	for _, tasks := range roles {
 		for i := range tasks {
-			s := h.topology.Subtopology(tasks[i].Subtopology)
+			s := t.Subtopology(tasks[i].Subtopology)
 			if s == nil {
 				continue
 			}
@@ -120,9 +124,10 @@ func (h *heartbeat) partitionsOf(roles ...topology.Tasks) []TopicPartitions {
 	return mergeTopics(out)
 }
 
-// sourcesOf are the source topics of a subtopology, with those that its patterns match.
+// sourcesOf are the source topics of a subtopology, with those that its patterns match. These are not known of a subtopology
+// that the group's topology has not, or has with other content.
 func (h *heartbeat) sourcesOf(s *topology.Subtopology) []string {
-	if len(s.SourceTopicRegex) > 0 {
+	if now := h.topology.Subtopology(s.ID); len(s.SourceTopicRegex) > 0 && now != nil && (now == s || now.Equal(s)) {
 		if c := h.topics.Configured.Subtopology(s.ID); c != nil {
 			return c.SourceTopics
 		}
