@@ -72,12 +72,12 @@ func TestCreatorDoesNotCountWhatWasNotSent(t *testing.T) {
 		var outcomes []Outcome
 		_, c := start(t, f, func(cfg *CreatorConfig) { cfg.Observe = func(o Outcome) { outcomes = append(outcomes, o) } })
 		c.Create("g", wanted("a"))
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if len(outcomes) != 1 || !outcomes[0].NotSent || len(outcomes[0].Failed) != 0 || c.Error("a") != "THROTTLED" {
 			t.Errorf("%+v, told %q", outcomes, c.Error("a"))
 		}
 		f.set(func() { clear(f.refuse) })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if len(outcomes) != 2 || outcomes[1].NotSent || outcomes[1].Created != 1 {
 			t.Errorf("%+v", outcomes)
 		}
@@ -224,19 +224,19 @@ func TestCreatorTellsOfChanges(t *testing.T) {
 		c.Create("g", wanted("a"))
 		c.Create("h", wanted("a"))
 		c.Create("other", wanted("b"))
-		time.Sleep(200 * time.Millisecond)
+		pass(200 * time.Millisecond)
 		if len(told) != 0 || c.Error("a") != "POLICY_VIOLATION: no" {
 			t.Errorf("told %v after one attempt, %q", told, c.Error("a"))
 		}
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		slices.Sort(told)
 		if !slices.Equal(told, []string{"g", "h"}) {
 			t.Errorf("told %v while nothing changes", told)
 		}
 		f.set(func() { f.refuse["a"] = &Refusal{Reason: "TOPIC_AUTHORIZATION_FAILED"} })
-		time.Sleep(21 * time.Second)
+		pass(21 * time.Second)
 		f.set(func() { delete(f.refuse, "a") })
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		if len(told) != 4 { // two groups, two reasons
 			t.Errorf("told %v", told)
 		}

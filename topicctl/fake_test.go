@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/coordd/coordd/topology"
 )
@@ -104,6 +105,12 @@ func (f *fakeSource) attempts() (polls, creates int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.polls, len(f.creates)
+}
+
+// pass lets time pass, and waits for what others do at its end, so that what they wrote can be read.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 // start runs a watcher and a creator until the test ends.

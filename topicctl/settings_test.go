@@ -76,7 +76,7 @@ func TestComparerTellsEachDifferenceOnce(t *testing.T) {
 		}
 		for range 20 {
 			c.Compare("g", topics)
-			time.Sleep(time.Second)
+			pass(time.Second)
 		}
 		want := "cleanup.policy=delete instead of compact, replication factor 1 instead of 3"
 		if !strings.Contains(log.String(), want) {
@@ -89,7 +89,7 @@ func TestComparerTellsEachDifferenceOnce(t *testing.T) {
 		f.topics["cl"] = TopicSettings{ReplicationFactor: 1, Configs: map[string]string{"cleanup.policy": "compact", "retention.ms": "5"}}
 		f.mu.Unlock()
 		c.Compare("g", topics)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "retention.ms=5 instead of -1") {
 			t.Errorf("%d lines of the log:\n%s", n, log)
 		}
@@ -110,14 +110,14 @@ func TestComparerIsBoundedAndPatient(t *testing.T) {
 			f.mu.Unlock()
 			c.Compare("g", []topology.InternalTopic{asks(name, 2)})
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		f.mu.Lock()
 		if f.calls > 8 {
 			t.Errorf("%d calls in a minute without an upstream", f.calls)
 		}
 		f.down = nil
 		f.mu.Unlock()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		told := strings.Count(log.String(), "replication factor 1 instead of 2")
 		if f.most > 100 || told < 400 || told > 600 || len(c.waiting) != 0 {
 			t.Errorf("%d topics in a call, %d told, %d wait", f.most, told, len(c.waiting))
@@ -131,7 +131,7 @@ func TestComparerTellsOnceThatItMayNotLook(t *testing.T) {
 		f := &fakeSettings{topics: map[string]TopicSettings{"a": refused, "b": refused}}
 		c, log := compareIn(t, f)
 		c.Compare("g", []topology.InternalTopic{asks("a", 1), asks("b", 1)})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		told := func(want int) {
 			t.Helper()
 			if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != want || f.calls > 4 {
@@ -144,7 +144,7 @@ func TestComparerTellsOnceThatItMayNotLook(t *testing.T) {
 			f.topics["a"] = s
 			f.mu.Unlock()
 			c.Compare("g", []topology.InternalTopic{asks("a", 1)})
-			time.Sleep(time.Minute)
+			pass(time.Minute)
 		}
 		told(2)
 	})
@@ -159,18 +159,18 @@ func TestComparerLooksAgain(t *testing.T) {
 		c.cfg.MaxBatch = 1
 		c.mu.Unlock()
 		c.Compare("g", []topology.InternalTopic{asks("a", 2), asks("b", 2)})
-		time.Sleep(15 * time.Second)
+		pass(15 * time.Second)
 		if !strings.Contains(log.String(), "topic=b") || strings.Contains(log.String(), "topic=a") || strings.Contains(log.String(), "cannot") {
 			t.Errorf("the log:\n%s", log)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		f.mu.Lock()
 		if f.calls > 12 {
 			t.Errorf("%d calls", f.calls)
 		}
 		f.topics["a"] = TopicSettings{ReplicationFactor: 1}
 		f.mu.Unlock()
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		if !strings.Contains(log.String(), "topic=a") || len(c.waiting) != 0 {
 			t.Errorf("%d wait, the log:\n%s", len(c.waiting), log)
 		}
