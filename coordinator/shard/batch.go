@@ -102,7 +102,7 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	}
 	g := m.groupOf(t.group)
 	if g.soft == nil {
-		g.soft, g.sighted = streams.NewSoft(), nil
+		g.soft = streams.NewSoft()
 	}
 	if d.Soft.Removed != "" {
 		g.departed.add(d.Soft.Removed, m.now)
@@ -110,6 +110,9 @@ func (m *Machine) write(t task, d *streams.Decision) bool {
 	if sm := g.soft.Members[d.Soft.Removed]; sm != nil {
 		b.removed = append(b.removed, removed{t.group, d.Soft.Removed, sm})
 		m.forgetConnection(memberKey{t.group, d.Soft.Removed}, sm)
+	}
+	if d.Sighting != nil {
+		g.sightings = g.sightings.Without(d.Sighting)
 	}
 	m.applySoft(t.group, g.soft, &d.Soft)
 	return true

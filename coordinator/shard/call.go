@@ -40,6 +40,9 @@ type Call struct {
 	holdable, wasHeld, answering bool
 	// acknowledged says that the heartbeat answers for what its member was told last.
 	acknowledged bool
+	// sighted is the time after which the topics must have been asked for to decide the call, and unreadSince since when it
+	// has waited for that; 0 when it does not.
+	sighted, unreadSince int64
 }
 
 // WasHeld says whether the answer to a heartbeat was held back. What its request said is not kept, so that it cannot be

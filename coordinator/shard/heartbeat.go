@@ -45,9 +45,10 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		Group: g, Soft: soft, Env: env, Client: c.Client, Request: r, MayHold: c.Hold != nil, Arrived: c.arrived, Held: c.wasHeld,
 	})
 	if m.doubtful(r.GroupID, &d) {
-		m.awaitTopics(c, r, &d)
+		m.awaitTopics(c, &d)
 		return
 	}
+	c.unreadSince = 0
 	m.lookAgain(d.Reply.Status)
 	if len(d.Records) > 0 {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {

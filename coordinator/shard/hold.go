@@ -175,7 +175,7 @@ func (m *Machine) decideHeld(h *held) bool {
 	d := m.decisionOn(m.working, h)
 	if m.doubtful(id, &d) {
 		if h.over {
-			m.awaitTopics(m.unhold(h), r, &d)
+			m.awaitTopics(m.unhold(h), &d)
 		}
 		return true
 	}

@@ -297,9 +297,9 @@ func (m *Machine) env(group string) streams.Env {
 	settings := m.host.Settings(group)
 	asOf := m.host.TopicsAsOf() // before the topics, which are no older then
 	topics, version := m.host.Topics()
-	var sighted *streams.ConfiguredTopics
+	var sightings streams.Sightings
 	if e := m.groups[group]; e != nil {
-		sighted = e.sighted
+		sightings = e.sightings
 	}
 	offloadFrom := 0
 	if settings.AssignorOffload {
@@ -307,7 +307,7 @@ func (m *Machine) env(group string) streams.Env {
 	}
 	return streams.Env{
 		OffloadFrom: offloadFrom,
-		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version, MetadataAsOf: asOf, Sighted: sighted,
+		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version, MetadataAsOf: asOf, Sightings: sightings,
 		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.creationError,
 		HoldGrants: m.holdsGrants(group),
 	}
@@ -347,11 +347,10 @@ type group struct {
 	// awaited are the members with commits that something of theirs waits for: further commits wait behind that, for who always
 	// has one under way would otherwise keep its tasks, and never expire.
 	awaited map[string]bool
-	// sighted is what was found about the topics of a group that is not there yet, and unread are calls that wait until the
-	// topics have been read again, since when the first of them does.
-	sighted     *streams.ConfiguredTopics
-	unread      []*Call
-	unreadSince int64
+	// sightings are what was seen of topologies that are to be set first, and unread are calls that wait until the topics
+	// have been read again.
+	sightings streams.Sightings
+	unread    []*Call
 	// deleting counts the deletions under way: with the offsets of the empty group gone nobody may join it before it is
 	// gone too, or else the deletion were refused and the offsets lost.
 	deleting int

@@ -48,6 +48,10 @@ func (m *Machine) abortTopology(c *Call, r *AbortTopologyRequest) {
 			}
 			env := m.env(id)
 			d, restored, err := streams.AbortTopology(g, soft, &env, id, r.Epoch)
+			if m.doubtful(id, &d) {
+				m.awaitTopics(c, &d)
+				return streams.Decision{}, false
+			}
 			done = AbortTopologyResponse{Err: err}
 			if err == nil {
 				done = AbortTopologyResponse{Epoch: r.Epoch + 1, From: r.Epoch, Restored: restored}

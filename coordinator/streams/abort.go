@@ -45,6 +45,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	if err != nil {
 		return d, 0, err
 	}
+	d.firstSet(next, topics.Configured.Problem, env)
 	d.Records = l.replace(next, record.TopologyVersion{
 		Root: previous.Root, First: was.First, Declared: previous.Declared, LastDeclared: was.LastDeclared, Hash: previous.Hash, SinceMs: env.Now,
 	}, taskCounts(soft, from), runningEpochs(g))

@@ -21,8 +21,8 @@ type Env struct {
 	MetadataVersion uint64
 	// MetadataAsOf is a time at which the upstream was asked of whose answer, or a later one, Metadata is.
 	MetadataAsOf int64
-	// Sighted is what an earlier decision found about the topics of a group that is not there yet; nil for nothing.
-	Sighted *ConfiguredTopics
+	// Sightings are what earlier decisions, which could not stand yet, saw of topologies that are to be set first.
+	Sightings Sightings
 	// Assignor computes target assignments.
 	Assignor assignor.Assignor
 	// OffloadFrom is the product of members and tasks from which on a target assignment is computed beside the shard;
@@ -66,8 +66,12 @@ type Decision struct {
 	Effects []Effect
 	// Cause says why the group epoch was raised; its Kinds are 0 when it was not.
 	Cause Cause
-	// Doubt says that the decision goes by a problem of the topics that ends applications, before they have been read again.
-	Doubt bool
+	// Doubt says that the decision goes by a problem of the topics that ends applications, or sets a topology first, before
+	// the topics have been asked for after DoubtSince. It may be a refusal.
+	Doubt      bool
+	DoubtSince int64
+	// Sighting is what a decision that sets a topology first saw of it; nil for others.
+	Sighting *Sighting
 	// Grace says that the group begins or ends to go on although its topics do not fit; nil when neither.
 	Grace *GraceChange
 	// Holding says whether the reply may be held back.

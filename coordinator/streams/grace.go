@@ -40,8 +40,7 @@ type GraceChange struct {
 // unconfirmed says that the group goes by a problem that ends applications, and that the topics have not been read again
 // since it was seen.
 func (c *ConfiguredTopics) unconfirmed(env *Env) bool {
-	p := c.Configured.Problem
-	return p != nil && p.Kind != topology.MissingInternalTopics && !c.confirmed(env)
+	return endsApps(c.Configured.Problem) && !c.confirmed(env)
 }
 
 func (c *ConfiguredTopics) confirmed(env *Env) bool { return env.MetadataAsOf > c.Sighted }
@@ -51,12 +50,16 @@ func (c *ConfiguredTopics) graceOver(env *Env) bool {
 	return c.Since != 0 && env.Now >= c.Until && c.confirmed(env)
 }
 
-// sight notes since when the problem of the topics has been seen: by before, which may be of another request with the same
-// topology, or from now on.
-func (c *ConfiguredTopics) sight(before *ConfiguredTopics, env *Env) {
+// sight notes since when the problem of the topics has been seen: by old, what is known of the topology, by an earlier
+// request with the same content, or from now on.
+func (c *ConfiguredTopics) sight(old *ConfiguredTopics, env *Env) {
 	c.Sighted = env.Now
-	if before != nil && before.Found.Problem != nil && *before.Found.Problem == *c.Found.Problem {
-		c.Sighted = before.Sighted
+	switch p := c.Found.Problem; {
+	case old != nil && old.Found.Problem != nil && *old.Found.Problem == *p:
+		c.Sighted = old.Sighted
+	case endsApps(p) && len(env.Sightings) > 0:
+		s := env.Sightings.of(c.Topology, p, env.Now)
+		c.Sighted = s.problemSince
 	}
 }
 

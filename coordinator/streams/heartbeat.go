@@ -24,6 +24,9 @@ func Heartbeat(in HeartbeatInput) Decision {
 	}
 	if err != nil {
 		refused := Decision{Reply: HeartbeatResponse{Err: err}}
+		if h.doubted {
+			refused.Doubt, refused.DoubtSince, refused.Sighting = d.Doubt, d.DoubtSince, d.Sighting
+		}
 		if in.Request.ShutdownApplication && in.Request.MemberEpoch < JoinEpoch && in.Group != nil {
 			// The wish counts even if the member is not known any more, as in Kafka.
 			refused.markShutdown(in.Group, strings.Clone(in.Request.MemberID))
@@ -73,6 +76,7 @@ type heartbeat struct {
 	goalEpoch int32 // assignment epoch after this heartbeat
 	delayed   string
 	stale     bool
+	doubted   bool // an error comes of topics that may be too old to say so
 }
 
 // beat handles epochs of 0 and above. The order of the checks is Kafka's: it decides which of several errors is told.

@@ -10,12 +10,20 @@ import (
 
 // configure brings the configured topology up to date.
 func (h *heartbeat) configure(d *Decision) *coordinator.Error {
+	first := h.newTopology != nil || numMembers(h.group) == 0
 	topics, err := configured(h.soft, h.group, h.topology, &h.env)
 	if err != nil {
+		if first && err.Code == coordinator.StreamsInvalidTopology {
+			d.firstSet(h.topology, nil, &h.env)
+			h.doubted = d.Doubt
+		}
 		return err
 	}
 	h.topics = topics
 	d.takeTopics(h.soft, topics, &h.env)
+	if first {
+		d.firstSet(h.topology, topics.Configured.Problem, &h.env)
+	}
 	if topics.Hash != groupMetadata(h.group).MetadataHash && h.causes&CauseTopology == 0 {
 		h.causes |= CauseTopicChange
 	}
@@ -29,7 +37,9 @@ func (d *Decision) takeTopics(soft *Soft, topics *ConfiguredTopics, env *Env) {
 		d.Soft.Topics = topics
 	}
 	d.armGrace(soft, topics, env.Now)
-	d.Doubt = topics.unconfirmed(env)
+	if topics.unconfirmed(env) {
+		d.doubt(topics.Sighted, env)
+	}
 	if create := topics.Found.Create; len(create) > 0 {
 		d.Effects = append(d.Effects, CreateTopics{Topics: create})
 	}
@@ -38,11 +48,9 @@ func (d *Decision) takeTopics(soft *Soft, topics *ConfiguredTopics, env *Env) {
 // configured returns the topology set against the topics of env: what is in soft where no topic changed since. A group
 // that was right goes by the topics of before for a while.
 func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*ConfiguredTopics, *coordinator.Error) {
-	old, before := (*ConfiguredTopics)(nil), env.Sighted
-	if soft != nil && soft.Topics != nil {
-		if before = soft.Topics; before.Topology == t {
-			old = before
-		}
+	var old *ConfiguredTopics
+	if soft != nil && soft.Topics != nil && soft.Topics.Topology == t {
+		old = soft.Topics
 	}
 	if old != nil && old.Version == env.MetadataVersion && !old.graceOver(env) {
 		return old, nil
@@ -63,7 +71,7 @@ func configured(soft *Soft, g *fsm.Group, t *topology.Topology, env *Env) (*Conf
 	}
 	topics := &ConfiguredTopics{Topology: t, Version: env.MetadataVersion, Hash: found.Hash, Configured: found, Found: found, Resolution: resolution}
 	if !found.Ready() {
-		topics.sight(before, env)
+		topics.sight(old, env)
 		topics.goOn(old, g, inherited, env)
 	}
 	return topics, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,6 +62,15 @@ func (u *upstream) addTopic(name string, partitions int32) {
 	}
 	t := topology.Topic{Name: name, Partitions: partitions}
 	copy(t.ID[:], fmt.Sprintf("%-16.16s", fmt.Sprint(len(u.topics), name)))
+	u.topics[name] = t
+}
+
+// growTopic gives a topic more partitions.
+func (u *upstream) growTopic(name string, partitions int32) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.topics[name]
+	t.Partitions = partitions
 	u.topics[name] = t
 }
 
@@ -168,10 +178,20 @@ func (l *link) ask(ctx context.Context, act func()) error {
 // source is the upstream's topics as a node sees them.
 type source struct{ *link }
 
-var _ topicctl.Source = source{}
+var _ topicctl.NamedSource = source{}
 
 // Metadata implements topicctl.Source.
 func (s source) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
+	return s.metadata(ctx, func(string) bool { return true })
+}
+
+// NamedMetadata implements topicctl.NamedSource.
+func (s source) NamedMetadata(ctx context.Context, names []string) (*topicctl.Snapshot, error) {
+	names = slices.Clone(names)
+	return s.metadata(ctx, func(name string) bool { return slices.Contains(names, name) })
+}
+
+func (s source) metadata(ctx context.Context, wanted func(string) bool) (*topicctl.Snapshot, error) {
 	snapshot := &topicctl.Snapshot{
 		ClusterID: "upstream", ControllerID: 1, Brokers: []topicctl.Broker{{ID: 1, Host: brokerHost, Port: brokerPort}},
 	}
@@ -179,7 +199,9 @@ func (s source) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
 		s.up.mu.Lock()
 		defer s.up.mu.Unlock()
 		for _, t := range s.up.topics {
-			snapshot.Topics = append(snapshot.Topics, t)
+			if wanted(t.Name) {
+				snapshot.Topics = append(snapshot.Topics, t)
+			}
 		}
 	})
 	if err != nil {
