@@ -55,6 +55,7 @@ func expire(g *fsm.Group, env *Env, memberID string, why CauseKind, detail strin
 		return d
 	}
 	remove(&d, g, m, why, env.Now)
+	d.Soft.missed = missedOf(m, env.Now)
 	d.Cause.Detail = detail
 	d.putJournal(g, g.ID, env.Now)
 	return d

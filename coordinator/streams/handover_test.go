@@ -37,6 +37,7 @@ func TestHandoverGoesOnWhereItWas(t *testing.T) {
 	want := *s
 	at := w.now + skew // when it came, by the other clock
 	w.now = at + took
+	want.electedAt = w.now // who was removed before is not handed over
 	want.AssignmentDue, want.fastSince = s.AssignmentDue+skew, s.fastSince+skew
 	want.Members = map[string]*SoftMember{}
 	for id, m := range s.Members {

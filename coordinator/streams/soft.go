@@ -50,6 +50,10 @@ type Soft struct {
 	// generation know their member's hard state without a look into the group.
 	seenGroup  *fsm.Group
 	generation uint64
+	// missed are the members that were removed lately because nothing was heard of them, by time. Failover loses them.
+	missed []missedMember
+	// electedAt is when this leader was elected, 0 for a group that is younger.
+	electedAt int64
 }
 
 // SoftMember is what only the leader knows of a member.
@@ -150,6 +154,7 @@ type SoftChange struct {
 	repeated       bool  // what was told is the same again
 	seen           *fsm.Member
 	seenGroup      *fsm.Group
+	missed         *missedMember
 }
 
 // RebalanceTimer is what happens to a rebalance timer.
@@ -172,6 +177,7 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 	s := &Soft{
 		Members:       make(map[string]*SoftMember, g.NumMembers()),
 		EndpointEpoch: int32(env.Now / 1000 & 0x7fffffff),
+		electedAt:     env.Now,
 	}
 	for m := range g.Members() {
 		sm := &SoftMember{SessionDeadline: env.Now + int64(env.Settings.SessionTimeoutMs)}
@@ -211,6 +217,9 @@ func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
 func (s *Soft) Apply(c *SoftChange) {
 	if c.Removed != "" {
 		delete(s.Members, c.Removed)
+	}
+	if c.missed != nil {
+		s.addMissed(c.missed)
 	}
 	if c.Emptied {
 		s.AssignmentDue, s.Torn, s.staleSince = 0, false, 0

@@ -123,10 +123,10 @@ func sameContent(a, b *topology.Topology) bool {
 	return x.Equal(b)
 }
 
-// belongs says whether the member, its instance or its process is known to the group: it may only have missed its session,
-// or be restarted in the middle of a roll-out.
+// belongs says whether the member, its instance or its process is known to the group, or was until lately: it may only have
+// missed its session, or be restarted in the middle of a roll-out.
 func (h *heartbeat) belongs() bool {
-	if h.known || h.replaced != nil {
+	if h.known || h.replaced != nil || h.soft.missedLately(h.req, &h.env) {
 		return true
 	}
 	if h.req.ProcessID != nil && *h.req.ProcessID != "" {
