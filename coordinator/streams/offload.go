@@ -79,7 +79,7 @@ func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from,
 	switch {
 	case numMembers(g) == 0 || job.epoch <= assignmentEpoch(g):
 		return d, 0
-	case !c.current(g, from, end) && !c.tolerable(g, soft, env):
+	case !c.current(g, from, end) && !c.tolerable(g, soft, env) || c.promises(g, from, end):
 		d.Soft.Assignment = env.Now + min(env.Now-c.job.startedAt, maxRestMs)
 		if soft.staleSince == 0 {
 			d.Soft.staleSince = env.Now
@@ -122,6 +122,20 @@ func (c *ComputedTarget) current(g *fsm.Group, from, end int) bool {
 		}
 	}
 	return true
+}
+
+// promises says whether a stale member would get a task that it has given up meanwhile: it gets nothing anew, and the task would
+// run nowhere.
+func (c *ComputedTarget) promises(g *fsm.Group, from, end int) bool {
+	l := lineageOf(g)
+	for i := from; i < end; i++ {
+		m := g.Member(c.records[i].Key.Member)
+		t, ok := c.records[i].Value.(*record.TargetMember)
+		if m != nil && ok && l.current != nil && l.stale(metaOf(m).TopologyEpoch) && !within(t.Assignment, currentOf(m).Assigned) {
+			return true
+		}
+	}
+	return false
 }
 
 // tolerable says whether an outcome that came too late is better than none: results have been dropped for long enough,
