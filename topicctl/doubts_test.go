@@ -164,6 +164,37 @@ func TestDeletionsInARowAreNoticedWithinASecond(t *testing.T) {
 	}
 }
 
+// slowBrokers take some time for an answer.
+type slowBrokers struct{ *brokers }
+
+func (b slowBrokers) Metadata(ctx context.Context) (*Snapshot, error) {
+	time.Sleep(170 * time.Millisecond)
+	return b.brokers.Metadata(ctx)
+}
+
+// An upstream that takes long to answer is not asked all the time while topics are deleted one after the other.
+func TestSlowAnswersAreConfirmedWithPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBrokers(1)
+		for n := range 200 {
+			b.know(topicOf(fmt.Sprint("t", n), byte(n), 1), 0)
+		}
+		w := NewWatcher(WatcherConfig{Source: slowBrokers{b}})
+		ctx, cancel := context.WithCancel(context.Background())
+		go w.Run(ctx)
+		for n := range 200 {
+			time.Sleep(50 * time.Millisecond)
+			b.know(topicOf(fmt.Sprint("t", n), 0, 0), 0)
+		}
+		cancel()
+		time.Sleep(time.Second) // the last answer comes
+		synctest.Wait()
+		if b.polls > 33 {
+			t.Errorf("asked %d times in 10 s", b.polls)
+		}
+	})
+}
+
 // A broker that lags behind is asked after the one that told of the changes died. What it does not know of yet must not be
 // undone, whatever kind of change it is; what is new is believed.
 func TestLaggingBrokerUndoesNothing(t *testing.T) {

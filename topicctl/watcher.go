@@ -172,7 +172,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		}
 		wait := gap
 		if w.doubts.fresh { // once for each doubt: a broker that lags is not helped by more questions
-			wait = min(gap, w.cfg.Confirm)
+			wait = min(gap, max(w.cfg.Confirm, 2*took)) // doubts may go on coming: half of the time the upstream rests
 		}
 		asked, err := w.sleep(ctx, max(0, wait-took), max(w.cfg.MinGap, took))
 		if err != nil {
