@@ -135,7 +135,7 @@ func (c *counts) exists(topic string) (int32, bool) {
 // count is the partition count of an existing topic, else the one decided so far.
 func (c *counts) count(topic string) (int32, bool) {
 	_, internal := c.repartition[topic]
-	if n, ok := c.exists(topic); ok && !(internal && c.unseen) {
+	if n, ok := c.exists(topic); ok && (!internal || !c.unseen) {
 		return n, true
 	}
 	n, ok := c.decided[topic]

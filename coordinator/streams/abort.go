@@ -51,7 +51,7 @@ func AbortTopology(g *fsm.Group, soft *Soft, env *Env, groupID string, epoch int
 	}, taskCounts(soft, from), runningEpochs(g))
 	for i := range l.changed {
 		if v := &l.changed[i]; v.Epoch == from.Epoch {
-			v.TopologyVersion.Aborted = true
+			v.Aborted = true
 		}
 	}
 	stored := groupMetadata(g)

@@ -59,10 +59,10 @@ func creationErrors(env *Env, c *topology.Configured) string {
 		if failed++; failed > maxListedErrors {
 			continue
 		}
-		switch {
-		case last == "":
+		switch last {
+		case "":
 			text.WriteString(creationFailed)
-		case last == reason:
+		case reason:
 			text.WriteString(", ")
 		default:
 			text.WriteString(" (" + last + "), ")

@@ -32,12 +32,12 @@ func TestMalformedTopologiesLeaveGroupsUntouched(t *testing.T) {
 			if d, err := w.heartbeat(joining("first", sound), &coordinator.Client{ID: "c", Host: "/h"}); err != nil || d.Reply.Err != nil {
 				t.Fatal(err, d.Reply.Err)
 			}
-			refused(t, w, c.Topology)
+			_ = refused(t, w, c.Topology)
 			leave := &HeartbeatRequest{GroupID: testGroup, MemberID: "first", MemberEpoch: LeaveEpoch, RebalanceTimeoutMs: -1}
 			if d, err := w.heartbeat(leave, &coordinator.Client{ID: "c", Host: "/h"}); err != nil || d.Reply.Err != nil {
 				t.Fatal(err, d.Reply.Err)
 			}
-			refused(t, w, c.Topology)
+			_ = refused(t, w, c.Topology)
 		})
 	}
 }

@@ -137,7 +137,7 @@ func (h *heartbeat) limit(goal topology.Assignment) (limited topology.Assignment
 	if h.stale || e.stands {
 		goal = intersect(goal, h.current.Assigned)
 	}
-	return goal, h.joining() && !(r.fits(&h.current.Assigned) && r.fits(&h.current.Revoking)) || gone
+	return goal, h.joining() && (!r.fits(&h.current.Assigned) || !r.fits(&h.current.Revoking)) || gone
 }
 
 // limits marks the members of an assignor's input that are stale, and takes the tasks from them that they have to give up.

@@ -218,7 +218,7 @@ var mutations = []mutation{
 	{
 		9, "a member that joins anew with another topology is not told what it had before",
 		"coordinator/streams/stale.go",
-		"	return goal, h.joining() && !(", "	return goal, false && !(",
+		"	return goal, h.joining() && (", "	return goal, false && (",
 		"coordinator/streams", "TestScripts/topology_static.txt",
 	},
 	{
