@@ -213,13 +213,13 @@ var mutations = []mutation{
 		9, "what a target says of subtopologies that changed reaches nobody who cannot run them",
 		"coordinator/streams/stale.go",
 		"	goal = r.only(goal)\n", "	_ = r\n",
-		"coordinator/streams", "TestScripts/topology_static.txt",
+		"coordinator/streams", "TestRollouts",
 	},
 	{
 		9, "a member that joins anew with another topology is not told what it had before",
-		"coordinator/streams/stale.go",
-		"	return goal, h.joining() && (", "	return goal, false && (",
-		"coordinator/streams", "TestScripts/topology_static.txt",
+		"coordinator/streams/update.go",
+		"	h.shed(d)\n", "",
+		"coordinator/streams", "TestScripts/topology_renumbered.txt",
 	},
 	{
 		9, "a subtopology with the same id and other content is another one",
