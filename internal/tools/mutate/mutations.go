@@ -210,12 +210,6 @@ var mutations = []mutation{
 		"raftnode", "TestStaleTermHasNoEffect",
 	},
 	{
-		9, "what a target says of subtopologies that changed reaches nobody who cannot run them",
-		"coordinator/streams/stale.go",
-		"	goal = r.only(goal)\n", "	_ = r\n",
-		"coordinator/streams", "TestRollouts",
-	},
-	{
 		9, "a member that joins anew with another topology is not told what it had before",
 		"coordinator/streams/update.go",
 		"	h.shed(d)\n", "",
