@@ -10,8 +10,12 @@ type Spec struct {
 	Subtopologies []Subtopology
 	// NumStandbyReplicas is the number of standby copies of each stateful task.
 	NumStandbyReplicas int
-	// RackAwareTags are the client tags over which standbys shall be spread.
+	// RackAwareTags are the client tags over which standbys and warm-ups shall be spread.
 	RackAwareTags []string
+	// NumWarmupReplicas is how many warm-up copies the group may have at once; 0: tasks move at once, without any.
+	NumWarmupReplicas int
+	// AcceptableRecoveryLag is the lag, in changelog records, up to which (inclusive) a copy of a task counts as caught up.
+	AcceptableRecoveryLag int64
 }
 
 // Member is one member with the tasks that it holds now (assigned, without tasks pending revocation).
@@ -28,6 +32,12 @@ type Member struct {
 	// Offsets are the reported cumulative changelog positions by task; nil when nothing was reported.
 	Offsets    map[topology.Task]int64
 	EndOffsets map[topology.Task]int64
+	// NoWarmups says that the member reports no offsets and can so get no warm-ups.
+	NoWarmups bool
+	// Ready are warm-up tasks of Current that count as caught up although their lag is not known.
+	Ready topology.Tasks
+	// Restoring are active tasks of Current whose state the member has lost, by its own reports.
+	Restoring topology.Tasks
 }
 
 // Subtopology is what an assignor knows of a subtopology.
@@ -37,6 +47,9 @@ type Subtopology struct {
 	Tasks int32
 	// Stateful says whether it has a changelog topic.
 	Stateful bool
+	// LeaderRacks is the rack of the leader of each task's source partitions, by partition; "" where it is not known, nil
+	// where active tasks are placed without regard to it.
+	LeaderRacks []string
 }
 
 // Assignment is the target of each member by member id. Every member of the Spec has an entry.

@@ -118,7 +118,7 @@ func TestStickyWithoutMembers(t *testing.T) {
 
 // The memory follows the copies that are possible, not those that are asked for.
 func TestStickyWithAbsurdlyManyStandbys(t *testing.T) {
-	spec := group(2, 1, Subtopology{"0", 1000, true})
+	spec := group(2, 1, Subtopology{ID: "0", Tasks: 1000, Stateful: true})
 	spec.NumStandbyReplicas = 1 << 40
 	out, err := Sticky().Assign(spec)
 	if err != nil {
