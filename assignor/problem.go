@@ -33,11 +33,21 @@ type problem struct {
 	candidates     []candidate
 }
 
-// candidate is a member that may have the state of a task: a strong one holds the task as a replica, another only
-// reported an offset, as a restarted process does under new member ids.
+// holding is how a member may have come by the state of a task.
+type holding uint8
+
+const (
+	// reported: only an offset was reported, as a restarted process does under new member ids.
+	reported holding = iota
+	asStandby
+	// asWarmup: as a warm-up, with which the member claims the task.
+	asWarmup
+)
+
+// candidate is a member that may have the state of a task.
 type candidate struct {
 	task, member int32
-	strong       bool
+	holding      holding
 	// offset is the reported cumulative changelog position; 0 when there is none.
 	offset int64
 }
@@ -154,15 +164,15 @@ func (p *problem) readCurrent() {
 			continue
 		}
 		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
-		replica := func(t int32) {
-			c := candidate{task: t, member: m, strong: true}
+		replica := func(t int32, h holding) {
+			c := candidate{task: t, member: m, holding: h}
 			if len(member.Offsets) > 0 {
 				c.offset = knownOffset(member.Offsets[p.task(t)])
 			}
 			found = append(found, c)
 		}
-		p.eachTask(member.Current.Standby, replica)
-		p.eachTask(member.Current.Warmup, replica)
+		p.eachTask(member.Current.Standby, func(t int32) { replica(t, asStandby) })
+		p.eachTask(member.Current.Warmup, func(t int32) { replica(t, asWarmup) })
 		for task, offset := range member.Offsets {
 			i, ok := ids[task.Subtopology]
 			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks {
@@ -190,7 +200,7 @@ func (p *problem) task(t int32) topology.Task {
 
 func (p *problem) stateful(t int32) bool { return p.spec.Subtopologies[p.subtopology[t]].Stateful }
 
-// rankCandidates sorts by task with one pass of counting, then ranks those of each task: strong ones first, higher
+// rankCandidates sorts by task with one pass of counting, then ranks those of each task: holders of a replica first, higher
 // offsets first.
 func (p *problem) rankCandidates(found []candidate) {
 	p.candidateStart = make([]int32, p.numTasks()+1)
@@ -214,11 +224,8 @@ func (p *problem) rankCandidates(found []candidate) {
 }
 
 func compareCandidates(a, b candidate) int {
-	if a.strong != b.strong {
-		if a.strong {
-			return -1
-		}
-		return 1
+	if (a.holding == reported) != (b.holding == reported) {
+		return cmp.Compare(b.holding, a.holding)
 	}
 	if c := cmp.Compare(b.offset, a.offset); c != 0 {
 		return c

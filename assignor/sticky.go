@@ -27,12 +27,17 @@ func (sticky) Assign(spec Spec) (Assignment, error) {
 	if p.numStale == len(p.members) {
 		return Kept(&spec), nil
 	}
+	return solveSticky(p).result(), nil
+}
+
+// solveSticky is the sticky assignment in dense form. At least one member of the problem is not stale.
+func solveSticky(p *problem) *solution {
 	s := newStickyRun(p)
 	s.assignActives()
 	if s.maxCopies > 1 {
 		s.assignStandbys()
 	}
-	return s.result(), nil
+	return s.solution
 }
 
 // stickyRun is one run of the sticky assignor.
