@@ -62,6 +62,9 @@ const noLimit = -1
 // topologyPolicies are the values of streams.topology.update.policy.
 var topologyPolicies = []string{"epoch", "latest"}
 
+// rackStrategies are the values of streams.rack.aware.assignment.strategy.
+var rackStrategies = []string{coordinator.RackStrategyNone, coordinator.RackStrategyMinTraffic}
+
 // groupSettings is the whole table; a further setting is one entry.
 var groupSettings = []GroupSetting{
 	{Name: "streams.session.timeout.ms", Help: "A member that is silent for longer is removed.", least: 1,
@@ -94,6 +97,8 @@ var groupSettings = []GroupSetting{
 		int: func(g *coordinator.GroupSettings) *int32 { return &g.DisconnectTimeoutMs }},
 	{Name: "streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.",
 		list: func(g *coordinator.GroupSettings) *[]string { return &g.RackAwareTags }},
+	{Name: "streams.rack.aware.assignment.strategy", Help: "Whether active tasks prefer members in the rack of their partitions' leaders: none, or min_traffic, as far as the balance allows it.", Internal: true, allowed: rackStrategies,
+		text: func(g *coordinator.GroupSettings) *string { return &g.RackAwareStrategy }},
 	{Name: "streams.acceptable.recovery.lag", Help: "A copy of a task that is behind by no more records counts as caught up.", Internal: true,
 		long: func(g *coordinator.GroupSettings) *int64 { return &g.AcceptableRecoveryLag }},
 	{Name: "streams.assignor.name", Broker: "group.streams.assignors", Help: "The assignor of the group, one of the node's group.streams.assignors; by default the first of them.",

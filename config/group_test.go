@@ -60,6 +60,7 @@ func TestAlterRefusals(t *testing.T) {
 		{set("streams.acceptable.recovery.lag", "9223372036854775808"), coordinator.InvalidConfig, []string{"Not a number of type LONG"}},
 		{set("streams.assignor.offload.enable", "yes"), coordinator.InvalidConfig, []string{"Invalid value yes for configuration streams.assignor.offload.enable: Expected value to be either true or false"}},
 		{set("streams.assignor.name", "nope"), coordinator.InvalidConfig, []string{"streams.assignor.name 'nope' is not a registered task assignor. Registered assignors are: [sticky]."}},
+		{set("streams.rack.aware.assignment.strategy", "balance_subtopology"), coordinator.InvalidConfig, []string{"Invalid value balance_subtopology for configuration streams.rack.aware.assignment.strategy: String must be one of: none, min_traffic"}},
 		{set(tags, "a,,b"), coordinator.InvalidConfig, []string{"Configuration 'streams.rack.aware.assignment.tags' values must not be empty", "a,,b"}},
 		{set(tags, "a, b ,a"), coordinator.InvalidConfig, []string{"streams.rack.aware.assignment.tags must not contain duplicate tag keys", "a, b ,a"}},
 		{set(tags, strings.Repeat("x", 4097)), coordinator.InvalidConfig, []string{tags, "4097", "4096"}},
@@ -111,6 +112,7 @@ func TestAlterChanges(t *testing.T) {
 		{"subtract all", nil, op(tags, GroupSubtract, "zone"), GroupConfig{tags: ""}},
 		{"an empty list", nil, set(tags, ""), GroupConfig{tags: ""}},
 		{"booleans in one spelling", nil, set("streams.assignor.offload.enable", "FALSE"), GroupConfig{"streams.assignor.offload.enable": "false"}},
+		{"strategies in one spelling", nil, set("streams.rack.aware.assignment.strategy", " MIN_TRAFFIC"), GroupConfig{"streams.rack.aware.assignment.strategy": "min_traffic"}},
 		{"replace", GroupConfig{session: "50000", standbys: "1"}, replace(set(standbys, "2")), GroupConfig{standbys: "2"}},
 		{"replace by nothing", GroupConfig{session: "50000"}, replace(set()), GroupConfig{}},
 		{"what is outside by now hinders nobody", GroupConfig{standbys: "7"}, set(session, "50000"), GroupConfig{standbys: "7", session: "50000"}},
@@ -137,10 +139,12 @@ func TestEffective(t *testing.T) {
 		"streams.num.warmup.replicas": "4", "streams.assignor.name": "gone", "streams.rack.aware.assignment.tags": "a,b",
 		"streams.acceptable.recovery.lag": "9000000000", "streams.task.offset.interval.ms": "1", "streams.initial.rebalance.delay.ms": "0",
 		"streams.assignment.interval.ms": "15001", "streams.assignor.offload.enable": "false", "streams.later": "x",
+		"streams.rack.aware.assignment.strategy": "min_traffic",
 	})
 	want := s.Defaults
 	want.SessionTimeoutMs, want.HeartbeatIntervalMs, want.NumStandbyReplicas, want.NumWarmupReplicas = 45000, 15000, 2, 4
 	want.RackAwareTags, want.AcceptableRecoveryLag, want.TaskOffsetIntervalMs = []string{"a", "b"}, 9_000_000_000, 15000
+	want.RackAwareStrategy = coordinator.RackStrategyMinTraffic
 	want.InitialRebalanceDelayMs, want.AssignmentIntervalMs, want.AssignorOffload = 0, 15000, false
 	if diff := cmp.Diff(&want, g); diff != "" {
 		t.Error(diff)

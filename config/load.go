@@ -204,6 +204,7 @@ func (r *reader) streams() Streams {
 	d.TaskOffsetIntervalMs = r.int32("group.streams.task.offset.interval.ms")
 	d.AcceptableRecoveryLag = r.int("group.streams.acceptable.recovery.lag")
 	d.RackAwareTags = r.list("group.streams.rack.aware.assignment.tags")
+	d.RackAwareStrategy = r.string("group.streams.rack.aware.assignment.strategy")
 	d.OffsetMetadataMaxBytes = r.int32("offset.metadata.max.bytes")
 	d.TopologyUpdatePolicy = r.string("group.streams.topology.update.policy")
 	d.TopologyFenceOlder = r.bool("group.streams.topology.fence.older")

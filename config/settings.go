@@ -55,6 +55,7 @@ var settings = []Setting{
 	{Name: "group.streams.acceptable.recovery.lag", Help: "A copy of a task that is behind by no more records counts as caught up.", Default: "10000", kind: kindInt, min: 0, max: math.MaxInt64},
 	{Name: "group.streams.assignors", Help: "Assignors that groups may use; the first is the default.", Default: "sticky", kind: kindList, allowed: []string{"sticky"}},
 	{Name: "group.streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.", Default: "", kind: kindList},
+	{Name: "group.streams.rack.aware.assignment.strategy", Help: "Whether active tasks prefer members in the rack of their partitions' leaders: none, or min_traffic, as far as the balance allows it.", Default: "none", kind: kindString, allowed: rackStrategies},
 	{Name: "group.streams.assignor.offload.enable", Help: "Compute the assignments of large groups beside the shard, so that heartbeats of all groups go on.", Default: "true", kind: kindBool},
 	{Name: "group.streams.topology.update.policy", Help: "What starts a topology update of a group: epoch, that a member joins with the next topology epoch; latest, that it joins with a topology that is new to the group, whatever epoch it sends.", Default: "epoch", kind: kindString, allowed: topologyPolicies},
 	{Name: "group.streams.topology.fence.older", Help: "Refuse new members that come with an earlier topology than their group's.", Default: "false", kind: kindBool},

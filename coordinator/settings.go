@@ -1,5 +1,11 @@
 package coordinator
 
+// Values of rack.aware.assignment.strategy, as Kafka's classic clients name them.
+const (
+	RackStrategyNone       = "none"
+	RackStrategyMinTraffic = "min_traffic"
+)
+
 // GroupSettings are the effective settings of one group: its own where set, else the node's (Kafka's GroupConfig).
 // Durations are in milliseconds. A GroupSettings is immutable once it is shared.
 type GroupSettings struct {
@@ -30,7 +36,10 @@ type GroupSettings struct {
 	// TopologyFenceOlder refuses new members that come with an earlier topology than the group's.
 	TopologyFenceOlder bool
 	// AssignorOffload lets target assignments of large groups be computed beside the shard.
-	AssignorOffload        bool
-	RackAwareTags          []string
+	AssignorOffload bool
+	RackAwareTags   []string
+	// RackAwareStrategy says whether active tasks are placed by the racks of their partitions' leaders: RackStrategyNone or
+	// RackStrategyMinTraffic.
+	RackAwareStrategy      string
 	OffsetMetadataMaxBytes int32
 }

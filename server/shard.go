@@ -336,6 +336,9 @@ func (r *runner) Topics() (topology.Metadata, uint64) {
 	return image, image.Version
 }
 
+// Leaders implements shard.Host.
+func (r *runner) Leaders() topology.Leaders { return r.node.leaders() }
+
 // TopicsCurrent implements shard.Host.
 func (r *runner) TopicsCurrent() bool { return !r.node.watcher.AsOf().Before(*r.leadsFrom.Load()) }
 

@@ -300,7 +300,14 @@ func (n *Node) LocalGroup(id string) (web.GroupDetail, bool) {
 func (n *Node) viewEnv(id string, image *topicctl.Image) streams.Env {
 	return streams.Env{
 		Now: n.clock.now(), Settings: n.groupConfigs.of(id), Metadata: image, MetadataVersion: image.Version, CreationErrors: n.creator.Error,
+		Leaders: n.leaders(),
 	}
+}
+
+// leaders tells where the leaders of partitions are, where the source of the topics can.
+func (n *Node) leaders() topology.Leaders {
+	leaders, _ := n.parts.Topics.(topology.Leaders)
+	return leaders
 }
 
 func memberView(m *fsm.Member) web.GroupMember {

@@ -56,3 +56,10 @@ type Metadata interface {
 	// Names are the names of all topics in ascending order. The slice is shared: nobody may change it.
 	Names() []string
 }
+
+// Leaders tells where the leaders of partitions are. Unlike Metadata it is no picture of one moment.
+type Leaders interface {
+	// LeaderRacks returns the rack of the leader of each partition of the topic, as far as it is known: "" where it is not,
+	// nil where nothing is. The slice may be shorter than the topic has partitions.
+	LeaderRacks(topic string) []string
+}

@@ -1,6 +1,7 @@
 // Package upstream owns coordd's own connections to the Kafka cluster behind it: topic metadata and creation (as a
 // topicctl.Source), the question whether a group id is in use there, and the offsets of streams groups that are kept
-// there ([Offsets]). It is the only package that uses the Kafka client library.
+// there ([Offsets]). It also tells the racks of partitions' leaders (as topology.Leaders), which are no part of the topics'
+// metadata. It is the only package that uses the Kafka client library.
 //
 // It must not know shards, Raft, client connections or how groups decide.
 package upstream

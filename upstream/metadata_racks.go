@@ -26,6 +26,9 @@ type racks struct {
 	byTopic map[string][][]string
 	numbers uint32 // given so far
 	key     []byte
+	// leaders are where the leaders are, and numberOf the numbers that brokers' racks have there.
+	leaders  leaders
+	numberOf map[int32]uint16
 }
 
 // rackList is the sorted racks of the replicas of a partition.
@@ -40,9 +43,10 @@ func (r *racks) set(broker int32, rack string) {
 		return
 	}
 	if r.of == nil {
-		r.of = map[int32]string{}
+		r.of, r.numberOf = map[int32]string{}, map[int32]uint16{}
 	}
 	r.of[broker] = rack
+	r.numberOf[broker] = r.leaders.number(rack)
 	delete(r.unknown, broker)
 	r.generation++
 	clear(r.byReplicas)

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -27,12 +28,16 @@ type metadataReader struct {
 	order   []int32 // where in topics each topic of the answer is, in the order of the answer; unusable ones left out
 	racks   *racks  // shared by readers
 	placed  uint64  // racks.generation with which topics were read
+	led     leaderLists
 
 	scratch struct {
-		refs   []int32
-		fresh  []topology.Topic
-		lists  []*rackList
-		stayed []bool
+		refs     []int32
+		fresh    []topology.Topic
+		freshLed []string // as fresh
+		lists    []*rackList
+		leaders  []byte // of the partitions of lists
+		changed  []ledTopic
+		stayed   []bool
 	}
 }
 
@@ -43,6 +48,7 @@ func (m *metadataReader) read(version int16, raw []byte) (*topicctl.Snapshot, er
 	hash := xxh3.Hash(r.Src)
 	if r.Ok() && m.placed == m.racks.generation && m.topics != nil && hash == m.hash && version == m.version {
 		s.Topics, s.Unclear = m.topics, m.unclear
+		m.racks.leaders.took(&m.led, m.topics, m.led.of, nil)
 		return s, nil
 	}
 	m.version, m.hash = -1, hash // not valid unless all is read
@@ -98,7 +104,8 @@ func (m *metadataReader) readHead(r *wireReader) *topicctl.Snapshot {
 // the same slice when all are.
 func (m *metadataReader) readTopics(r *wireReader) error {
 	n := r.arrayLen()
-	refs, fresh := m.scratch.refs[:0], m.scratch.fresh[:0]
+	refs, fresh, led := m.scratch.refs[:0], m.scratch.fresh[:0], m.scratch.changed[:0]
+	var freshLed []string
 	var unclear []string
 	var changed map[int32]topology.Topic // old topics that became others
 	stayed := append(m.scratch.stayed[:0], make([]bool, len(m.topics))...)
@@ -134,10 +141,16 @@ func (m *metadataReader) readTopics(r *wireReader) error {
 		if old < 0 {
 			refs = append(refs, ^int32(len(fresh)))
 			fresh = append(fresh, m.topic(string(name), id))
+			freshLed = append(freshLed, m.racks.leaders.share(m.scratch.leaders))
 			continue
 		}
 		refs = append(refs, old)
 		stayed[old] = true
+		if now := m.scratch.leaders; m.led.of[old] != string(now) {
+			if shared := m.racks.leaders.share(now); shared != m.led.of[old] {
+				led = append(led, ledTopic{old, shared})
+			}
+		}
 		if was := &m.topics[old]; was.ID != id || !m.sameRacks(was) {
 			if changed == nil {
 				changed = map[int32]topology.Topic{}
@@ -147,9 +160,9 @@ func (m *metadataReader) readTopics(r *wireReader) error {
 	}
 	slices.Sort(unclear)
 	m.unclear = unclear
-	m.scratch.refs, m.scratch.stayed, m.scratch.fresh = refs, stayed, fresh
+	m.scratch.refs, m.scratch.stayed, m.scratch.fresh, m.scratch.freshLed, m.scratch.changed = refs, stayed, fresh, freshLed, led
 	m.merge(changed)
-	m.scratch.fresh = nil // rarely many, and then of names that another list holds
+	m.scratch.fresh, m.scratch.freshLed = nil, nil // rarely many, and then of names that another list holds
 	return nil
 }
 
@@ -179,7 +192,7 @@ func (m *metadataReader) old(name []byte, next *int) int32 {
 // there once.
 func (m *metadataReader) readPartitions(r *wireReader) (whole bool) {
 	n := r.arrayLen()
-	lists := m.scratch.lists[:0]
+	lists, leaders := m.scratch.lists[:0], m.scratch.leaders[:0]
 	whole = n > 0
 	for range n {
 		if !r.Ok() { // n is bounded by what is left of the answer, and so is lists
@@ -187,7 +200,7 @@ func (m *metadataReader) readPartitions(r *wireReader) (whole bool) {
 		}
 		r.Int16() // error: of the leader or a replica
 		p := r.Int32()
-		r.Int32() // leader
+		leader := m.racks.numberOf[r.Int32()]
 		if r.version >= 7 {
 			r.Int32() // leader epoch
 		}
@@ -200,17 +213,19 @@ func (m *metadataReader) readPartitions(r *wireReader) (whole bool) {
 		switch {
 		case p == int32(len(lists)):
 			lists = append(lists, list)
+			leaders = binary.BigEndian.AppendUint16(leaders, leader)
 		case p < 0 || int(p) >= n:
 			whole = false
 		default: // in another order
 			for int(p) >= len(lists) {
-				lists = append(lists, nil)
+				lists, leaders = append(lists, nil), append(leaders, 0, 0)
 			}
 			whole = whole && lists[p] == nil
 			lists[p] = list
+			binary.BigEndian.PutUint16(leaders[2*p:], leader)
 		}
 	}
-	m.scratch.lists = lists
+	m.scratch.lists, m.scratch.leaders = lists, leaders
 	return whole && len(lists) == n && !slices.Contains(lists, nil)
 }
 
@@ -242,6 +257,7 @@ func (m *metadataReader) merge(changed map[int32]topology.Topic) {
 	refs, fresh, stayed := m.scratch.refs, m.scratch.fresh, m.scratch.stayed
 	if len(fresh) == 0 && len(changed) == 0 && len(refs) == len(m.topics) && m.topics != nil {
 		m.order = append(m.order[:0], refs...)
+		m.racks.leaders.took(&m.led, m.topics, m.led.of, m.scratch.changed)
 		return
 	}
 	byName := make([]int32, len(fresh))
@@ -249,11 +265,11 @@ func (m *metadataReader) merge(changed map[int32]topology.Topic) {
 		byName[n] = int32(n)
 	}
 	slices.SortFunc(byName, func(a, b int32) int { return cmp.Or(strings.Compare(fresh[a].Name, fresh[b].Name), cmp.Compare(a, b)) })
-	topics := make([]topology.Topic, 0, len(refs))
+	topics, led := make([]topology.Topic, 0, len(refs)), make([]string, 0, len(refs))
 	ofOld, ofFresh := make([]int32, len(m.topics)), make([]int32, len(fresh))
 	take := func(n int32) {
 		if at := len(topics) - 1; at < 0 || topics[at].Name != fresh[n].Name { // else twice in one answer
-			topics = append(topics, fresh[n])
+			topics, led = append(topics, fresh[n]), append(led, m.scratch.freshLed[n])
 		}
 		ofFresh[n] = int32(len(topics) - 1)
 	}
@@ -270,7 +286,10 @@ func (m *metadataReader) merge(changed map[int32]topology.Topic) {
 		if !other {
 			topic = m.topics[old]
 		}
-		topics = append(topics, topic)
+		topics, led = append(topics, topic), append(led, m.led.of[old])
+	}
+	for _, c := range m.scratch.changed {
+		led[ofOld[c.topic]] = c.leaders
 	}
 	for _, n := range byName {
 		take(n)
@@ -284,6 +303,7 @@ func (m *metadataReader) merge(changed map[int32]topology.Topic) {
 		}
 	}
 	m.topics, m.order = topics, order
+	m.racks.leaders.took(&m.led, topics, led, nil)
 }
 
 // wireReader reads the two encodings of the protocol.

@@ -40,6 +40,10 @@ func topicWith(name string, id byte, replicas ...[]int32) kmsg.MetadataResponseT
 	for p, r := range replicas {
 		partition := kmsg.NewMetadataResponseTopicPartition()
 		partition.Partition, partition.Replicas, partition.ISR = int32(p), r, r
+		partition.Leader = -1
+		if len(r) > 0 {
+			partition.Leader = r[0]
+		}
 		t.Partitions = append(t.Partitions, partition)
 	}
 	return t
@@ -275,7 +279,7 @@ func changeAnswer(t *rapid.T, r *kmsg.MetadataResponse) {
 	replicas := rapid.SliceOfN(rapid.SliceOfN(rapid.Int32Range(0, 3), 0, 3), 0, 3)
 	for range rapid.IntRange(0, 4).Draw(t, "changes") {
 		at := rapid.IntRange(0, len(r.Topics)).Draw(t, "at")
-		switch change := rapid.IntRange(0, 5).Draw(t, "change"); {
+		switch change := rapid.IntRange(0, 6).Draw(t, "change"); {
 		case change <= 1 || at == len(r.Topics):
 			name := fmt.Sprint("t", rapid.IntRange(0, 9).Draw(t, "name"))
 			r.Topics = slices.Insert(r.Topics, at, topicWith(name, rapid.Byte().Draw(t, "id"), replicas.Draw(t, "replicas")...))
@@ -286,6 +290,10 @@ func changeAnswer(t *rapid.T, r *kmsg.MetadataResponse) {
 		case change == 4:
 			slices.Reverse(r.Topics)
 			slices.Reverse(r.Topics[at].Partitions)
+		case change == 5:
+			for p := range r.Topics[at].Partitions {
+				r.Topics[at].Partitions[p].Leader = rapid.Int32Range(-1, 3).Draw(t, "leader")
+			}
 		default:
 			for p := range r.Topics[at].Partitions {
 				r.Topics[at].Partitions[p].Partition = rapid.Int32Range(-1, 3).Draw(t, "partition")
@@ -296,7 +304,7 @@ func changeAnswer(t *rapid.T, r *kmsg.MetadataResponse) {
 
 // Memory of what is shared is bounded, and what was shared before stays right.
 func TestRackListsAreBounded(t *testing.T) {
-	r := racks{of: map[int32]string{}}
+	r := racks{}
 	for id := range int32(500) {
 		r.set(id, fmt.Sprint("rack", id))
 	}

@@ -27,6 +27,8 @@ type Host interface {
 	Settings(group string) *coordinator.GroupSettings
 	// Topics is the upstream's topics now, and a number that changes when any of them changes.
 	Topics() (topology.Metadata, uint64)
+	// Leaders tells where the leaders of partitions are; nil when nobody knows.
+	Leaders() topology.Leaders
 	// TopicsCurrent says whether Topics is no older than this node's leadership. With an older picture a topic that the
 	// leader before knew may seem to be missing.
 	TopicsCurrent() bool

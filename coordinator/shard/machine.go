@@ -308,6 +308,7 @@ func (m *Machine) env(group string) streams.Env {
 	return streams.Env{
 		OffloadFrom: offloadFrom,
 		Now:         m.now, Settings: settings, Metadata: topics, MetadataVersion: version, MetadataAsOf: asOf, Sightings: sightings,
+		Leaders:  m.host.Leaders(),
 		Assignor: m.host.Assignor(settings.AssignorName), CreationErrors: m.creationError,
 		HoldGrants: m.holdsGrants(group),
 	}

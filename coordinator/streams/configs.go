@@ -18,11 +18,13 @@ const (
 	configAssignor    = "assignor.name"
 	configStandbys    = "num.standby.replicas"
 	configWarmups     = "num.warmup.replicas"
+	configRackRule    = "rack.aware.assignment.strategy"
 	configRackTags    = "rack.aware.assignment.tags"
 
 	absentRecoveryLag = 10000
 	absentAssignor    = "sticky"
 	absentWarmups     = 2
+	absentRackRule    = coordinator.RackStrategyNone
 )
 
 // assignmentConfigs are the settings that a target is made with, as the group record keeps them, keys ascending.
@@ -38,6 +40,9 @@ func assignmentConfigs(s *coordinator.GroupSettings) []record.KeyValue {
 	if s.NumWarmupReplicas != absentWarmups {
 		out = append(out, record.KeyValue{Key: configWarmups, Value: strconv.Itoa(int(s.NumWarmupReplicas))})
 	}
+	if leadersCount(s) {
+		out = append(out, record.KeyValue{Key: configRackRule, Value: s.RackAwareStrategy})
+	}
 	if len(s.RackAwareTags) > 0 {
 		out = append(out, record.KeyValue{Key: configRackTags, Value: strings.Join(s.RackAwareTags, ",")})
 	}
@@ -48,9 +53,10 @@ func assignmentConfigs(s *coordinator.GroupSettings) []record.KeyValue {
 func assignmentConfigsEqual(stored []record.KeyValue, s *coordinator.GroupSettings) bool {
 	rest := stored
 	return takeNumber(&rest, configRecoveryLag, s.AcceptableRecoveryLag, s.AcceptableRecoveryLag != absentRecoveryLag) &&
-		takeAssignor(&rest, s.AssignorName) &&
+		takeText(&rest, configAssignor, s.AssignorName, s.AssignorName != absentAssignor) &&
 		takeNumber(&rest, configStandbys, int64(s.NumStandbyReplicas), true) &&
 		takeNumber(&rest, configWarmups, int64(s.NumWarmupReplicas), s.NumWarmupReplicas != absentWarmups) &&
+		takeText(&rest, configRackRule, s.RackAwareStrategy, leadersCount(s)) &&
 		takeTags(&rest, s.RackAwareTags) &&
 		len(rest) == 0
 }
@@ -68,11 +74,11 @@ func takeNumber(rest *[]record.KeyValue, key string, n int64, wanted bool) bool 
 	return true
 }
 
-func takeAssignor(rest *[]record.KeyValue, name string) bool {
-	if name == absentAssignor {
+func takeText(rest *[]record.KeyValue, key, text string, wanted bool) bool {
+	if !wanted {
 		return true
 	}
-	if len(*rest) == 0 || (*rest)[0] != (record.KeyValue{Key: configAssignor, Value: name}) {
+	if len(*rest) == 0 || (*rest)[0] != (record.KeyValue{Key: key, Value: text}) {
 		return false
 	}
 	*rest = (*rest)[1:]
@@ -111,7 +117,7 @@ func isJoined(joined string, parts []string) bool {
 func assignmentConfigChanges(stored []record.KeyValue, s *coordinator.GroupSettings) string {
 	var changes []string
 	now := assignmentConfigs(s)
-	for _, key := range [...]string{configRecoveryLag, configAssignor, configStandbys, configWarmups, configRackTags} {
+	for _, key := range [...]string{configRecoveryLag, configAssignor, configStandbys, configWarmups, configRackRule, configRackTags} {
 		if from, to := assignmentConfig(stored, key), assignmentConfig(now, key); from != to {
 			changes = append(changes, key+" "+from+" -> "+to)
 		}
@@ -133,6 +139,8 @@ func assignmentConfig(list []record.KeyValue, key string) string {
 		return absentAssignor
 	case configWarmups:
 		return strconv.Itoa(absentWarmups)
+	case configRackRule:
+		return absentRackRule
 	}
 	return "unset"
 }

@@ -20,6 +20,10 @@ func TestSettingsOfKafkasRecords(t *testing.T) {
 	if !assignmentConfigsEqual(stored, &s) {
 		t.Error("a record of Kafka differs from the settings that it was made with")
 	}
+	s.RackAwareStrategy = "none"
+	if diff := cmp.Diff(stored, assignmentConfigs(&s)); diff != "" || !assignmentConfigsEqual(stored, &s) {
+		t.Error("the strategy that Kafka's records mean is told in one", diff)
+	}
 	s.RackAwareTags = []string{"zone", "rack"}
 	stored = append(stored, record.KeyValue{Key: "rack.aware.assignment.tags", Value: "zone,rack"})
 	if diff := cmp.Diff(stored, assignmentConfigs(&s)); diff != "" || !assignmentConfigsEqual(stored, &s) {
@@ -36,6 +40,7 @@ func TestAssignmentConfigsCompare(t *testing.T) {
 			AcceptableRecoveryLag: rapid.SampledFrom([]int64{0, 10000, 100000, 1 << 62}).Draw(t, "lag"),
 			AssignorName:          rapid.SampledFrom([]string{"sticky", "other", "st"}).Draw(t, "assignor"),
 			RackAwareTags:         rapid.SampledFrom([][]string{nil, {"a"}, {"a", "b"}, {"ab"}}).Draw(t, "tags"),
+			RackAwareStrategy:     rapid.SampledFrom([]string{"none", "min_traffic"}).Draw(t, "strategy"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
@@ -54,7 +59,7 @@ func TestAssignmentConfigsCompare(t *testing.T) {
 			t.Fatalf("the changes are told as %q", text)
 		}
 	})
-	s := coordinator.GroupSettings{NumStandbyReplicas: 12345, NumWarmupReplicas: 7, AcceptableRecoveryLag: 1 << 62, AssignorName: "other", RackAwareTags: []string{"a", "b"}}
+	s := coordinator.GroupSettings{NumStandbyReplicas: 12345, NumWarmupReplicas: 7, AcceptableRecoveryLag: 1 << 62, AssignorName: "other", RackAwareStrategy: "min_traffic", RackAwareTags: []string{"a", "b"}}
 	stored := assignmentConfigs(&s)
 	if n := testing.AllocsPerRun(100, func() {
 		if !assignmentConfigsEqual(stored, &s) {

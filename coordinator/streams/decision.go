@@ -21,6 +21,9 @@ type Env struct {
 	MetadataVersion uint64
 	// MetadataAsOf is a time at which the upstream was asked of whose answer, or a later one, Metadata is.
 	MetadataAsOf int64
+	// Leaders tells where the leaders of partitions are; nil: nowhere. It is asked only while a target is computed for a group
+	// whose settings want it.
+	Leaders topology.Leaders
 	// Sightings are what earlier decisions, which could not stand yet, saw of topologies that are to be set first.
 	Sightings Sightings
 	// Assignor computes target assignments.

@@ -20,9 +20,10 @@ import (
 
 // TestScripts plays testdata/*.txt. The commands:
 //
-//	settings NAME=VALUE…                       group settings, durations as 3s; also policy=latest, fence=true, hold=true|false, tags=a,b,
+//	settings NAME=VALUE…                       group settings, durations as 3s; also policy=latest, fence=true, hold=true|false, tags=a,b, strategy=min_traffic,
 //	                                           fast=500ms (interval of members that cannot be held), holds=true|false
 //	topic NAME PARTITIONS [id=ID]              create, grow, make anew or (0) delete an upstream topic
+//	leaders TOPIC RACK…                        where the leaders of the topic's partitions are, - for nowhere
 //	topology NAME [epoch=N]                    body: lines "sub ID sources=a,b regex=x.*,y repartition=r/4 sinks=s changelogs=c copartition=0,1,x0,r0"
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
@@ -95,6 +96,9 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 			s.topics[words[0]] = topic
 		}
 		return "", err
+	case "leaders":
+		s.setLeaders(words[0], words[1:]...)
+		return "", nil
 	case "topology":
 		return "", s.defineTopology(words[0], args, d.Input)
 	case "assign":
@@ -215,6 +219,8 @@ func (s *script) set(args map[string]string) error {
 			if v != "" {
 				s.settings.RackAwareTags = strings.Split(v, ",")
 			}
+		case "strategy":
+			s.settings.RackAwareStrategy = v
 		case "hold":
 			s.hold = v == "true"
 		case "fast":

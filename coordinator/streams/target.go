@@ -239,7 +239,9 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 	t.limits(&spec, epochs)
 	for i := range t.topics.Subtopologies {
 		s := &t.topics.Subtopologies[i]
-		spec.Subtopologies = append(spec.Subtopologies, assignor.Subtopology{ID: s.ID, Tasks: s.NumTasks, Stateful: s.Stateful})
+		spec.Subtopologies = append(spec.Subtopologies, assignor.Subtopology{
+			ID: s.ID, Tasks: s.NumTasks, Stateful: s.Stateful, LeaderRacks: leaderRacks(t.env, s),
+		})
 	}
 	return spec, stored
 }

@@ -21,6 +21,7 @@ type world struct {
 	state    fsm.State
 	soft     *Soft
 	topics   fakeTopics
+	leaders  fakeLeaders
 	settings coordinator.GroupSettings
 	now      int64
 	version  uint64
@@ -42,7 +43,7 @@ type world struct {
 func newWorld() *world {
 	return &world{
 		state:  fsm.NewState(),
-		topics: fakeTopics{},
+		topics: fakeTopics{}, leaders: fakeLeaders{},
 		settings: coordinator.GroupSettings{
 			SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1 << 30, NumWarmupReplicas: 2,
 			TaskOffsetIntervalMs: 60000, AcceptableRecoveryLag: 10000, AssignorName: "sticky",
@@ -82,6 +83,7 @@ func (w *world) env() Env {
 	}
 	return Env{
 		Now: w.now, Settings: &w.settings, Metadata: w.topics, MetadataVersion: w.version, MetadataAsOf: asOf, Assignor: w.assign,
+		Leaders:     w.leaders,
 		OffloadFrom: w.offloadFrom, HoldGrants: w.hold, CreationErrors: func(t string) string { return w.failures[t] },
 	}
 }
