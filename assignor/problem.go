@@ -138,8 +138,8 @@ func (p *problem) eachTask(set topology.Tasks, f func(task int32)) {
 			continue
 		}
 		for _, partition := range set[k].Partitions {
-			if t := p.firstTask[i] + partition; partition >= 0 && t < p.firstTask[i+1] {
-				f(t)
+			if partition >= 0 && partition < subtopologies[i].Tasks {
+				f(p.firstTask[i] + partition)
 			}
 		}
 	}

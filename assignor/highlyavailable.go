@@ -1,0 +1,45 @@
+package assignor
+
+// HighlyAvailableName is the name of the highly available assignor.
+const HighlyAvailableName = "highly_available"
+
+// HighlyAvailable returns the assignor under which a stateful task becomes active only where its state is caught up
+// (KIP-1071 "highly_available"; Kafka's classic HighAvailabilityTaskAssignor). It takes the assignment of Sticky for what
+// is desired, and gives out the nearest one that interrupts no task: a task whose new owner is not caught up stays with its
+// owner while the new one gets a warm-up, at most NumWarmupReplicas in the group at once. What it gives out differs from
+// what is desired only while there is such a warm-up; so the group gets there step by step if the assignment is computed
+// anew whenever a warm-up has caught up.
+//
+// With NumWarmupReplicas 0, or for a member that can get no warm-ups, tasks move at once.
+func HighlyAvailable() Assignor { return highlyAvailable{} }
+
+type highlyAvailable struct{}
+
+// Name implements Assignor.
+func (highlyAvailable) Name() string { return HighlyAvailableName }
+
+// Assign implements Assignor.
+func (highlyAvailable) Assign(spec Spec) (Assignment, error) {
+	if len(spec.Members) == 0 {
+		return nil, ErrNoMembers
+	}
+	p := newProblem(&spec)
+	if p.numStale == len(p.members) {
+		return Kept(&spec), nil
+	}
+	r := desire(p)
+	r.refine()
+	return r.result(), nil
+}
+
+// desire computes what is desired.
+func desire(p *problem) *refiner {
+	state := readState(p)
+	owner := p.claim(state)
+	s := newStickyRun(p)
+	s.assignActives()
+	if s.maxCopies > 1 {
+		s.assignStandbys()
+	}
+	return newRefiner(s.solution, state, owner)
+}
