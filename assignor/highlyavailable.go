@@ -36,10 +36,5 @@ func (highlyAvailable) Assign(spec Spec) (Assignment, error) {
 func desire(p *problem) *refiner {
 	state := readState(p)
 	owner := p.claim(state)
-	s := newStickyRun(p)
-	s.assignActives()
-	if s.maxCopies > 1 {
-		s.assignStandbys()
-	}
-	return newRefiner(s.solution, state, owner)
+	return newRefiner(solveSticky(p), state, owner)
 }

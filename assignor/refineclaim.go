@@ -58,7 +58,7 @@ func (p *problem) replaceCandidate(task, member, first int32) {
 	for i := range of {
 		if of[i].member == member {
 			copy(of[1:i+1], of[:i])
-			of[0] = candidate{task: task, member: first, strong: true}
+			of[0] = candidate{task: task, member: first, holding: asStandby}
 			return
 		}
 	}
