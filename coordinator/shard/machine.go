@@ -248,6 +248,8 @@ func (m *Machine) dispatch(c *Call) {
 		m.deleteGroup(c, r)
 	case *AbortTopologyRequest:
 		m.abortTopology(c, r)
+	case *PlanRequest:
+		m.plan(c, r)
 	default:
 		m.refuse(c, &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The shard does not know this kind of request."})
 	}

@@ -29,6 +29,7 @@ import (
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
 //	advance DURATION | failover [clock=BY] | describe | state | topics-changed | creation-error TOPIC TEXT
+//	plan add=N threads=N remove=ID,… tags=k:v standbys=N warmups=N lag=N assignor=NAME  look at a change that is not made
 //	abort | history                            take the last topology update back; show the topologies
 //	image old|fresh                            whether the topics were read after what is decided now
 //	numbers                                    show the records of partition counts of what follows
@@ -159,6 +160,8 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 			return "", err
 		}
 		return s.show(&dec, false) + s.stateLine(), nil
+	case "plan":
+		return s.plan(args), nil
 	case "history":
 		return showHistory(s.group()), nil
 	case "image":

@@ -163,21 +163,12 @@ type changedTargets struct {
 	goals   assignor.Assignment
 }
 
-// changes runs the assignor. A topology that is not ready gives everybody nothing, unless the tasks of before go on.
+// changes runs the assignor and compares its outcome with the stored targets.
 func (t *targetInput) changes() (changedTargets, error) {
 	spec, stored := t.spec()
-	goals := make(assignor.Assignment, len(spec.Members))
-	switch _, stands := t.line.standing(t.validated, t.topics); {
-	case stands:
-		goals = assignor.Kept(&spec)
-	case t.topics.Ready():
-		var err error
-		if goals, err = t.env.Assignor.Assign(spec); err != nil {
-			return changedTargets{}, err
-		}
-		if err := checkAssignment(&spec, goals); err != nil {
-			return changedTargets{}, err
-		}
+	goals, err := t.assign(&spec)
+	if err != nil {
+		return changedTargets{}, err
 	}
 	c := changedTargets{goals: goals}
 	var changes []targetChange
@@ -202,6 +193,21 @@ func (t *targetInput) changes() (changedTargets, error) {
 	}
 	c.moves = movesOf(changes)
 	return c, nil
+}
+
+// assign runs the assignor. A topology that is not ready gives everybody nothing, unless the tasks of before go on.
+func (t *targetInput) assign(spec *assignor.Spec) (assignor.Assignment, error) {
+	switch _, stands := t.line.standing(t.validated, t.topics); {
+	case stands:
+		return assignor.Kept(spec), nil
+	case t.topics.Ready():
+		goals, err := t.env.Assignor.Assign(*spec)
+		if err == nil {
+			err = checkAssignment(spec, goals)
+		}
+		return goals, err
+	}
+	return assignor.Assignment{}, nil
 }
 
 // spec is the assignor's input, and for each member its stored target. A static member that is replaced in this
