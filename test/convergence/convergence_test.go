@@ -1,0 +1,43 @@
+package convergence
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/coordd/coordd/assignor"
+)
+
+// assignors are those that are compared.
+var assignors = []assignor.Assignor{assignor.Sticky()}
+
+// TestConvergence plays every scenario with every assignor. What must hold at each moment is checked on the way; that
+// highly_available keeps its promise, at the end.
+func TestConvergence(t *testing.T) {
+	var rows []row
+	for i := range scenarios {
+		for _, standbys := range scenarios[i].standbys {
+			for _, a := range assignors {
+				rows = append(rows, row{scenario: &scenarios[i], standbys: standbys, assignor: a.Name()})
+			}
+		}
+	}
+	t.Run("scenarios", func(t *testing.T) {
+		for i := range rows {
+			r, a := &rows[i], assignors[i%len(assignors)]
+			t.Run(fmt.Sprintf("%s/standbys %d/%s", r.scenario.name, r.standbys, r.assignor), func(t *testing.T) {
+				t.Parallel()
+				w, o, err := play(r.scenario, a, r.standbys)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.outcome = o
+				if err := w.check(r, o); err != nil {
+					t.Errorf("%v\n%s", err, w.show())
+				}
+			})
+		}
+	})
+	if !t.Failed() {
+		t.Logf("\n%s", table(rows))
+	}
+}
