@@ -92,3 +92,8 @@ func (s *simulation) checkCopies(id, process string, c *record.CurrentAssignment
 		}
 	}
 }
+
+type processTask struct {
+	process string
+	task    topology.Task
+}

@@ -2,6 +2,8 @@ package streams
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/fsm/record"
@@ -26,16 +28,9 @@ func checkStorable(group, member string, goal topology.Assignment) error {
 // checkAssignment refuses an assignor's result that would break a client or run a task twice, before anybody sees it:
 // members and tasks exist, no task is active twice, and no process holds two copies of a task.
 func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
-	subtopologies := make(map[string]int32, len(spec.Subtopologies))
-	total := 0
-	for _, s := range spec.Subtopologies {
-		subtopologies[s.ID] = s.Tasks
-		total += int(s.Tasks)
-	}
-	active := make(map[topology.Task]string, total)
-	copies := make(map[processTask]string, total)
+	c := newTargetCheck(spec)
 	seen, stale := 0, 0
-	for i := range spec.Members {
+	for _, i := range c.byProcess {
 		m := &spec.Members[i]
 		if m.Stale {
 			stale++
@@ -49,33 +44,101 @@ func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
 			return fmt.Errorf("assignor: member %s runs an earlier topology and got tasks that it did not have", m.ID)
 		}
 		for role, tasks := range [...]topology.Tasks{goal.Active, goal.Standby, goal.Warmup} {
-			if !tasks.IsNormal() {
-				return fmt.Errorf("assignor: tasks of member %s are not in order", m.ID)
-			}
-			for task := range tasks.All() {
-				if n, ok := subtopologies[task.Subtopology]; !ok || task.Partition < 0 || task.Partition >= n {
-					return fmt.Errorf("assignor: member %s got task %s_%d, which does not exist", m.ID, task.Subtopology, task.Partition)
-				}
-				if role == 0 {
-					if other, ok := active[task]; ok {
-						return fmt.Errorf("assignor: task %s_%d is active on %s and %s", task.Subtopology, task.Partition, other, m.ID)
-					}
-					active[task] = m.ID
-				}
-				key := processTask{m.ProcessID, task}
-				if other, ok := copies[key]; ok {
-					return fmt.Errorf("assignor: process %s got task %s_%d twice, for members %s and %s",
-						m.ProcessID, task.Subtopology, task.Partition, other, m.ID)
-				}
-				copies[key] = m.ID
+			if err := c.take(i, tasks, role == 0); err != nil {
+				return err
 			}
 		}
 	}
 	if seen != len(goals) {
 		return fmt.Errorf("assignor: %d members got tasks who are not in the group", len(goals)-seen)
 	}
-	if len(active) != total && len(spec.Members) > stale {
-		return fmt.Errorf("assignor: %d of %d tasks are active nowhere", total-len(active), total)
+	if total := len(c.active); c.actives != total && len(spec.Members) > stale {
+		return fmt.Errorf("assignor: %d of %d tasks are active nowhere", total-c.actives, total)
+	}
+	return nil
+}
+
+// targetCheck goes over an assignment process by process, so that it needs to know no more of a task than its active member and
+// the last one that got a copy.
+type targetCheck struct {
+	spec *assignor.Spec
+	// byProcess are the members, those of a process next to each other; process is the number of a member's.
+	byProcess, process []int32
+	// first is the number of a subtopology's first task.
+	first []int
+	// active and last are members by the number of the task, from 1 on; 0 is nobody.
+	active, last []int32
+	actives      int
+}
+
+func newTargetCheck(spec *assignor.Spec) *targetCheck {
+	c := &targetCheck{spec: spec, first: make([]int, len(spec.Subtopologies))}
+	total := 0
+	for i := range spec.Subtopologies {
+		c.first[i] = total
+		total += int(spec.Subtopologies[i].Tasks)
+	}
+	c.active, c.last = make([]int32, total), make([]int32, total)
+	c.groupMembers()
+	return c
+}
+
+// groupMembers sorts members by process with one pass of counting.
+func (c *targetCheck) groupMembers() {
+	members := c.spec.Members
+	c.byProcess, c.process = make([]int32, len(members)), make([]int32, len(members))
+	numbers := make(map[string]int32, len(members))
+	next := make([]int32, 1, len(members)+1)
+	for i := range members {
+		p, ok := numbers[members[i].ProcessID]
+		if !ok {
+			p = int32(len(numbers))
+			numbers[members[i].ProcessID] = p
+			next = append(next, 0)
+		}
+		c.process[i] = p
+		next[p+1]++
+	}
+	for p := range next[1:] {
+		next[p+1] += next[p]
+	}
+	for i, p := range c.process {
+		c.byProcess[next[p]] = int32(i)
+		next[p]++
+	}
+}
+
+// take looks at the tasks of one role of a member.
+func (c *targetCheck) take(member int32, tasks topology.Tasks, active bool) error {
+	m := &c.spec.Members[member]
+	if !tasks.IsNormal() {
+		return fmt.Errorf("assignor: tasks of member %s are not in order", m.ID)
+	}
+	from := 0
+	for i := range tasks {
+		id := tasks[i].Subtopology
+		at, ok := slices.BinarySearchFunc(c.spec.Subtopologies[from:], id, func(s assignor.Subtopology, id string) int {
+			return strings.Compare(s.ID, id)
+		})
+		from += at
+		for _, partition := range tasks[i].Partitions {
+			if !ok || partition < 0 || partition >= c.spec.Subtopologies[from].Tasks {
+				return fmt.Errorf("assignor: member %s got task %s_%d, which does not exist", m.ID, id, partition)
+			}
+			t := c.first[from] + int(partition)
+			if active {
+				if other := c.active[t]; other > 0 {
+					return fmt.Errorf("assignor: task %s_%d is active on %s and %s", id, partition, c.spec.Members[other-1].ID, m.ID)
+				}
+				c.active[t] = member + 1
+				c.actives++
+			}
+			if other := c.last[t]; other > 0 && c.process[other-1] == c.process[member] {
+				return fmt.Errorf("assignor: process %s got task %s_%d twice, for members %s and %s",
+					m.ProcessID, id, partition, c.spec.Members[other-1].ID, m.ID)
+			}
+			c.last[t] = member + 1
+		}
 	}
 	return nil
 }
@@ -83,9 +146,4 @@ func checkAssignment(spec *assignor.Spec, goals assignor.Assignment) error {
 // within says whether the tasks are among those that are held, each in its role.
 func within(goal, held topology.Assignment) bool {
 	return goal.Active.SubsetOf(held.Active) && goal.Standby.SubsetOf(held.Standby) && goal.Warmup.SubsetOf(held.Warmup)
-}
-
-type processTask struct {
-	process string
-	task    topology.Task
 }

@@ -34,7 +34,7 @@ var mutations = []mutation{
 	{
 		1, "an assignor's result that runs a task twice reaches nobody",
 		"coordinator/streams/targetcheck.go",
-		"						return fmt.Errorf(\"assignor: task %s_%d is active on %s and %s\", task.Subtopology, task.Partition, other, m.ID)\n",
+		"					return fmt.Errorf(\"assignor: task %s_%d is active on %s and %s\", id, partition, c.spec.Members[other-1].ID, m.ID)\n",
 		"						_ = other\n",
 		"coordinator/streams", "TestBadAssignmentsReachNobody/active_twice",
 	},
