@@ -203,7 +203,7 @@ func BuildModule(ctx context.Context, dir, folder string) (string, error) {
 }
 
 func build(ctx context.Context, folder, pkg, bin string) error {
-	root, err := moduleRoot()
+	root, err := Root()
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func build(ctx context.Context, folder, pkg, bin string) error {
 	return err
 }
 
-// moduleRoot is the folder of the module's go.mod, known from where this file was compiled.
-func moduleRoot() (string, error) {
+// Root is the folder of the module's go.mod, known from where this file was compiled.
+func Root() (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	if !ok {
 		return "", errors.New("the path of the sources is unknown")

@@ -17,7 +17,7 @@ import (
 	"github.com/coordd/coordd/test/rig"
 )
 
-const limit = 45 * time.Minute // of the whole run
+const limit = 55 * time.Minute // of the whole run
 
 // bench is one run.
 type bench struct {
@@ -31,6 +31,8 @@ type bench struct {
 	null     bool // Kafka in coordd's place
 	nodes    []int
 	table    table
+	// haProcesses is up to how many processes Kafka's highly available assignor runs.
+	haProcesses int
 }
 
 // sections in the order in which they run.
@@ -46,6 +48,7 @@ var sections = []struct {
 	{"held", "100 members at the shipped interval: all join, one joins, 10% leave; memory of 5,000 held heartbeats", held},
 	{"big", "5,000 members with 10,000 tasks join one group at once; other groups of its shard; three nodes", big},
 	{"size", "steady heartbeats of 5,000 members in groups of 10 and in one group", size},
+	{"assignors", "sticky and highly_available beside Kafka's on the same inputs", assignors},
 	{"topics", "memory and CPU of the watch of 50,000 topics for 20 groups, one node", topics},
 }
 
@@ -58,11 +61,16 @@ func main() {
 		inUse(os.Args[2])
 		return
 	}
+	if len(os.Args) == 2 && os.Args[1] == "assign" {
+		fail(assign())
+		return
+	}
 	b := &bench{}
 	section := flag.String("section", "", "sections to run, separated by commas (default all): "+sectionNames())
 	nodes := flag.String("nodes", "1,3", "cluster sizes of the section heartbeats")
 	out := flag.String("out", "", "file for the table (default: only stdout)")
 	flag.StringVar(&b.upstream, "upstream", "kfake", "what stands behind coordd: kfake or kafka")
+	flag.IntVar(&b.haProcesses, "ha-processes", 0, "section assignors: Kafka's highly available assignor on up to so many processes, once each (1000: seconds to minutes a case)")
 	flag.BoolVar(&b.quick, "quick", false, "short segments and few rounds: to try the bench, not to quote it")
 	flag.BoolVar(&b.null, "null", false, "Kafka in coordd's place: what the ratios are when there is no difference")
 	flag.Usage = func() {

@@ -1,0 +1,74 @@
+package cases
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/coordd/coordd/assignor"
+)
+
+const (
+	inputs   = "../assignor/cases"
+	recorded = "../results/assignor.jsonl"
+)
+
+func names(t *testing.T) []string {
+	t.Helper()
+	all, err := Names(inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func load(t *testing.T, name string) assignor.Spec {
+	t.Helper()
+	spec, err := Load(inputs, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func kafka(t *testing.T, name string) map[string]Kafka {
+	t.Helper()
+	lines, err := LoadKafka(recorded, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// TestMeasuresAreKafkas: what Kafka's assignors made of a case measures the same here as in AssignorBench.
+func TestMeasuresAreKafkas(t *testing.T) {
+	sticky, ha := kafka(t, "sticky"), kafka(t, "ha")
+	compared := 0
+	for _, name := range names(t) {
+		if strings.HasPrefix(name, "5000x") || strings.HasPrefix(name, "1000x") {
+			continue
+		}
+		spec := load(t, name)
+		for which, of := range map[string]map[string]Kafka{"sticky": sticky, "ha": ha} {
+			want, ok := of[name]
+			if !ok {
+				t.Fatalf("%s: no line of %s", name, which)
+			}
+			out, err := LoadOutput(inputs, name, which, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Measure(spec, out)
+			got.OrphansToStandby = 0
+			if which == "ha" { // it knows processes only
+				got.ActiveSpreadMember, got.MovedActiveMember = 0, 0
+			}
+			if got != want.Quality {
+				t.Errorf("%s by %s:\n%+v\nrecorded:\n%+v", name, which, got, want.Quality)
+			}
+			compared++
+		}
+	}
+	if compared < 80 {
+		t.Errorf("only %d outputs", compared)
+	}
+}
