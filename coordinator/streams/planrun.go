@@ -298,3 +298,8 @@ func (c *planCopies) caughtUp(key processTask) int64 {
 	}
 	return c.seen[key.task]
 }
+
+type processTask struct {
+	process string
+	task    topology.Task
+}

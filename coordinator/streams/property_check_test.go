@@ -92,8 +92,3 @@ func (s *simulation) checkCopies(id, process string, c *record.CurrentAssignment
 		}
 	}
 }
-
-type processTask struct {
-	process string
-	task    topology.Task
-}
