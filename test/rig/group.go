@@ -22,6 +22,7 @@ type Group struct {
 
 // GroupMember is a member of a Group; tasks are written as in Kafka Streams, such as 0_1.
 type GroupMember struct {
+	Client                    string // its client id
 	Epoch                     int32
 	Active, Standby, Warmup   []string
 	TargetActive, TargetStand []string
@@ -88,7 +89,7 @@ func describeOnce(bootstrap, group string) (*Group, error) {
 	g := &Group{State: d.State, Epoch: d.Epoch, AssignmentEpoch: d.AssignmentEpoch, Members: map[string]GroupMember{}}
 	for _, m := range d.Members {
 		g.Members[m.MemberID] = GroupMember{
-			Epoch:  m.MemberEpoch,
+			Client: m.ClientID, Epoch: m.MemberEpoch,
 			Active: names(m.Assignment.ActiveTasks), Standby: names(m.Assignment.StandbyTasks), Warmup: names(m.Assignment.WarmupTasks),
 			TargetActive: names(m.TargetAssignment.ActiveTasks), TargetStand: names(m.TargetAssignment.StandbyTasks),
 		}

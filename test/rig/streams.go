@@ -46,6 +46,14 @@ type Event struct {
 	Message string   `json:"message"`
 	Root    string   `json:"root"`
 	Clean   bool     `json:"clean"`
+
+	// Of what becomes of a store's copy (Restores.java): its changelog partition, offsets, and how many records were restored.
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	End       int64  `json:"end"`
+	Records   int64  `json:"records"`
+	Reason    string `json:"reason"`
 }
 
 // App is a running instance.

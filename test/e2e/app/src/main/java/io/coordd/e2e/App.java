@@ -22,6 +22,8 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  *   {"t":..,"event":"client","from":"REBALANCING","to":"RUNNING"}         each transition of the client
  *   {"t":..,"event":"thread","thread":"1","state":"RUNNING"}              each change of a thread's state, sampled
  *   {"t":..,"event":"tasks","thread":"1","active":["0_0"],"standby":[]}   each change of a thread's tasks, sampled
+ *   {"t":..,"event":"restoring","topic":"..","partition":0,"offset":7,"end":9}       an active task restores a store; "restored" and "suspended" have "records"
+ *   {"t":..,"event":"copying","topic":"..","partition":0,"offset":7}                a standby or warm-up copies a store; "copied" says how far it came and why it ended
  *   {"t":..,"event":"exception","class":"..","message":"..","root":".."}
  *   {"t":..,"event":"closed","clean":true,"state":"NOT_RUNNING"}
  * </pre>
@@ -47,6 +49,9 @@ public final class App {
                 stopped.countDown();
             }
         });
+        final Restores restores = new Restores();
+        streams.setGlobalStateRestoreListener(restores);
+        streams.setStandbyUpdateListener(restores);
         streams.setUncaughtExceptionHandler(thrown -> {
             exitCode = 1;
             Throwable root = thrown;
