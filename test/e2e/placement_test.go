@@ -112,7 +112,7 @@ func placementLife(t *testing.T, p *placement) {
 	p.checkMoves(t, scaleOut, before, after, seen.stop(t))
 
 	p.kill(t, after)
-	p.restartAll(t)
+	p.restartAll(t, input)
 
 	steps := input.stop(t)
 	verify(t, p.boot, p.name, "wordcount", steps, settled)
@@ -327,8 +327,10 @@ func (p *placement) activeAt(t *testing.T, instance, task string) (at time.Time)
 }
 
 // restartAll stops all instances and starts them again over their state: no task goes to one that has none of it.
-func (p *placement) restartAll(t *testing.T) {
+func (p *placement) restartAll(t *testing.T, input *feeder) {
 	t.Helper()
+	input.held.Store(true) // they do not stop at once, and who stops later would go on
+	pause(t.Context(), time.Second)
 	p.config(t, "streams.initial.rebalance.delay.ms", coldDelay)
 	var names []string
 	for name, a := range p.apps {
@@ -337,6 +339,7 @@ func (p *placement) restartAll(t *testing.T) {
 	}
 	closeApps(t, slices.Collect(maps.Values(p.apps)))
 	p.launch(t, nil, names...)
+	input.held.Store(false)
 	p.marks = map[string]int{}
 	for task, owner := range p.settle(t) {
 		n := p.restored(owner, task)

@@ -68,6 +68,7 @@ func createSized(t *testing.T, bootstrap string, n int32, names ...string) {
 type feeder struct {
 	steps  atomic.Int64 // produced so far
 	width  atomic.Int32 // partitions of each topic that are written, in turn; 0: by the hash of the key
+	held   atomic.Bool  // while it is set nothing is produced
 	cl     *kgo.Client
 	cancel context.CancelFunc
 	done   chan error
@@ -126,6 +127,10 @@ func (f *feeder) run(ctx context.Context, cl *kgo.Client, app, topology string, 
 			n = i
 			continue
 		case <-tick.C:
+		}
+		if f.held.Load() {
+			i--
+			continue
 		}
 		width := max(f.width.Load(), 1)
 		for _, r := range content.Input(topology, i) {
