@@ -72,3 +72,16 @@ func TestMeasuresAreKafkas(t *testing.T) {
 		t.Errorf("only %d outputs", compared)
 	}
 }
+
+// checkWhole: every task once, its standbys in other processes.
+func checkWhole(t *testing.T, spec assignor.Spec, q Quality) {
+	t.Helper()
+	processes := map[string]bool{}
+	for i := range spec.Members {
+		processes[spec.Members[i].ProcessID] = true
+	}
+	standbys := min(spec.NumStandbyReplicas, len(processes)-1) * q.Of // everything is stateful
+	if q.Assigned != q.Of || q.Duplicates != 0 || q.Standby != standbys || q.StandbyBesideActive != 0 {
+		t.Errorf("%d of %d tasks active, %d twice; %d standbys instead of %d, %d beside their active", q.Assigned, q.Of, q.Duplicates, q.Standby, standbys, q.StandbyBesideActive)
+	}
+}
