@@ -34,7 +34,6 @@ func (highlyAvailable) Assign(spec Spec) (Assignment, error) {
 
 // desire computes what is desired.
 func desire(p *problem) *refiner {
-	state := readState(p)
-	owner := p.claim(state)
-	return newRefiner(solveSticky(p), state, owner)
+	c := claim(readState(p))
+	return newRefiner(solveSticky(p), c)
 }

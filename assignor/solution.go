@@ -45,9 +45,6 @@ func (s *solution) holds(task, process int32) bool {
 	return false
 }
 
-// size is the number of members of a process.
-func (s *solution) size(process int32) int32 { return s.first[process+1] - s.first[process] }
-
 // lighter reports whether process a has a lower load, that is tasks for each member, than b.
 func (s *solution) lighter(a, b int32) bool {
 	return int64(s.processCount[a])*int64(s.size(b)) < int64(s.processCount[b])*int64(s.size(a))
