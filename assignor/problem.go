@@ -16,6 +16,8 @@ type problem struct {
 	// members maps a member to its place in the Spec, process to its process; a process has the members from
 	// first[process] to first[process+1].
 	members, process, first []int32
+	// fresh is how many members of a process are not stale.
+	fresh []int32
 	// A subtopology has the tasks from firstTask[i] to firstTask[i+1].
 	firstTask []int32
 	// subtopology maps a task to its subtopology; byPartition lists the tasks by (partition, subtopology id).
@@ -31,6 +33,8 @@ type problem struct {
 	// state.
 	candidateStart []int32
 	candidates     []candidate
+	// hasWarmups says that some candidates have warm-ups.
+	hasWarmups bool
 }
 
 // holding is how a member may have come by the state of a task.
@@ -85,6 +89,7 @@ func (p *problem) numberMembers() {
 		p.process[m] = int32(len(p.first) - 1)
 	}
 	p.first = append(p.first, int32(len(all)))
+	p.fresh = make([]int32, p.numProcesses())
 	for m, i := range p.members {
 		if all[i].Stale {
 			if p.stale == nil {
@@ -92,7 +97,9 @@ func (p *problem) numberMembers() {
 			}
 			p.stale[m] = true
 			p.numStale++
+			continue
 		}
+		p.fresh[p.process[m]]++
 	}
 }
 
@@ -165,6 +172,9 @@ func (p *problem) readCurrent() {
 		}
 		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
 		replica := func(t int32, h holding) {
+			if !p.stateful(t) {
+				return
+			}
 			c := candidate{task: t, member: m, holding: h}
 			if len(member.Offsets) > 0 {
 				c.offset = knownOffset(member.Offsets[p.task(t)])
@@ -173,9 +183,10 @@ func (p *problem) readCurrent() {
 		}
 		p.eachTask(member.Current.Standby, func(t int32) { replica(t, asStandby) })
 		p.eachTask(member.Current.Warmup, func(t int32) { replica(t, asWarmup) })
+		p.hasWarmups = p.hasWarmups || len(member.Current.Warmup) > 0
 		for task, offset := range member.Offsets {
 			i, ok := ids[task.Subtopology]
-			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks {
+			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks || !p.spec.Subtopologies[i].Stateful {
 				continue
 			}
 			// A holder of a replica is a candidate already; to be one again, after itself, changes nothing.

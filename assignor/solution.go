@@ -24,10 +24,15 @@ func newSolution(p *problem, standbys int) *solution {
 
 // give assigns a copy of the task to the member: the first is the active one.
 func (s *solution) give(task, member int32) {
-	s.copies[int(task)*s.maxCopies+int(s.numCopies[task])] = member
-	s.numCopies[task]++
+	s.copy(task, member)
 	s.count[member]++
 	s.processCount[s.process[member]]++
+}
+
+// copy does so for a member that is counted elsewhere.
+func (s *solution) copy(task, member int32) {
+	s.copies[int(task)*s.maxCopies+int(s.numCopies[task])] = member
+	s.numCopies[task]++
 }
 
 func (s *solution) copiesOf(task int32) []int32 {

@@ -30,15 +30,16 @@ func Kept(spec *Spec) Assignment {
 	return out
 }
 
-// keepActives leaves stale members the active tasks that they have, and returns how many those are.
-func (s *stickyRun) keepActives() (n int64) {
+// keepActives leaves stale members the active tasks that they have, and returns how many are left for the others.
+func (s *stickyRun) keepActives() int32 {
+	left := int32(s.numTasks())
 	for _, k := range s.keptActive {
 		if s.numCopies[k.task] == 0 {
 			s.give(k.task, k.member)
-			n++
+			left--
 		}
 	}
-	return n
+	return left
 }
 
 // keepStandbys does the same with standbys, as far as there may be so many.
@@ -48,17 +49,4 @@ func (s *stickyRun) keepStandbys() {
 			s.give(k.task, k.member)
 		}
 	}
-}
-
-// getsNothing says whether all members of a process are stale.
-func (p *problem) getsNothing(process int32) bool {
-	if p.stale == nil {
-		return false
-	}
-	for m := p.first[process]; m < p.first[process+1]; m++ {
-		if !p.stale[m] {
-			return false
-		}
-	}
-	return true
 }

@@ -1,0 +1,203 @@
+package assignor
+
+import "slices"
+
+// actives is the placement of active tasks. Every member gets least of them, or one more; extraMembers get one more. Who has
+// more must give up tasks, nobody else does, so that no more tasks move than must.
+type actives struct {
+	*stickyRun
+	least, extraMembers int32
+	// prev is how many tasks a member holds that are not given yet, limit how many of them it may keep.
+	prev, limit []int32
+	// over are the members that hold more than least.
+	over []int32
+	// giveUp is how many members of over must give up their task beyond least; which ones is open. spare is how many others may
+	// have one: one of the two is 0.
+	giveUp, spare int32
+	// base is how many tasks a process lacks until each of its members has least, extra how many it may get beyond.
+	base, extra []int32
+	// target is the process that gets a task for the state that it has, -1 for none; matches are the tasks that have one.
+	target, matches []int32
+}
+
+// assignActives leaves tasks with their owners as far as the balance allows, gives others to who has their state, and the
+// rest to who has least to do.
+func (s *stickyRun) assignActives(tasks int32) {
+	a := newActives(s, tasks)
+	a.match()
+	a.chooseLosers()
+	a.keep()
+	a.placeRest(a.placeMatches())
+}
+
+func newActives(s *stickyRun, tasks int32) *actives {
+	members := int32(len(s.members) - s.numStale)
+	a := &actives{
+		stickyRun: s, least: tasks / members, extraMembers: tasks % members,
+		prev: make([]int32, len(s.members)), limit: make([]int32, len(s.members)),
+		base: make([]int32, s.numProcesses()), extra: make([]int32, s.numProcesses()), target: make([]int32, s.numTasks()),
+	}
+	for t, m := range s.prevActive {
+		a.target[t] = -1
+		if m >= 0 && s.numCopies[t] == 0 {
+			a.prev[m]++
+		}
+	}
+	for m, n := range a.prev {
+		switch {
+		case s.isStale(int32(m)):
+		case n > a.least:
+			a.over = append(a.over, int32(m))
+			a.limit[m] = a.least + 1
+		default:
+			a.base[s.process[m]] += a.least - n
+			a.limit[m] = n
+		}
+	}
+	a.giveUp, a.spare = max(0, int32(len(a.over))-a.extraMembers), max(0, a.extraMembers-int32(len(a.over)))
+	a.shareExtras()
+	return a
+}
+
+// shareExtras lets each process have its share of the tasks beyond least, rounded up.
+func (a *actives) shareExtras() {
+	members := int64(len(a.members) - a.numStale)
+	for p := range a.extra {
+		share := (int64(a.extraMembers)*int64(a.fresh[p]) + members - 1) / members
+		a.extra[p] = min(a.fresh[p], int32(share))
+	}
+	for _, m := range a.over {
+		a.extra[a.process[m]]--
+	}
+	for p := range a.extra {
+		a.extra[p] = max(0, a.extra[p])
+	}
+}
+
+// kept is how many tasks the process keeps at least.
+func (a *actives) kept(process int32) int32 { return a.least*a.fresh[process] - a.base[process] }
+
+// capacity is how many tasks a process can get.
+func (a *actives) capacity(process int32) int32 {
+	if a.spare == 0 {
+		return a.base[process]
+	}
+	return a.base[process] + a.extra[process]
+}
+
+// mayGiveUp says whether the member has tasks that it must give up, or is one of those of which some must.
+func (a *actives) mayGiveUp(member int32) bool {
+	return a.prev[member] > a.least+1 || a.giveUp > 0 && a.prev[member] > a.least
+}
+
+// chooseLosers has as many members as must give up their task beyond least. Those keep it that have it first in the order of
+// (partition, subtopology), from the processes that have fewest such members for their size.
+func (a *actives) chooseLosers() {
+	if a.giveUp == 0 {
+		return
+	}
+	held := make([]int32, len(a.members))
+	var full []int32
+	for _, t := range a.byPartition {
+		m := a.prevActive[t]
+		if m < 0 || a.numCopies[t] > 0 || a.target[t] >= 0 || a.limit[m] <= a.least {
+			continue
+		}
+		if held[m]++; held[m] == a.least+1 {
+			full = append(full, m)
+		}
+	}
+	if a.numProcesses() < len(a.members) {
+		a.alternate(full)
+	}
+	for _, m := range full[len(full)-int(a.giveUp):] {
+		a.limit[m]--
+	}
+}
+
+// alternate sorts members so that the processes take turns in proportion to their sizes.
+func (a *actives) alternate(members []int32) {
+	turn, turns := make([]int32, len(a.members)), make([]int32, a.numProcesses())
+	for _, m := range members {
+		turn[m] = turns[a.process[m]]
+		turns[a.process[m]]++
+	}
+	slices.SortStableFunc(members, func(x, y int32) int {
+		return int(int64(turn[x])*int64(a.fresh[a.process[y]]) - int64(turn[y])*int64(a.fresh[a.process[x]]))
+	})
+}
+
+// keep leaves members what they may keep, the lowest partitions first.
+func (a *actives) keep() {
+	for _, t := range a.byPartition {
+		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] < 0 && a.numCopies[t] == 0 {
+			a.limit[m]--
+			a.give(t, m)
+		}
+	}
+}
+
+// placeMatches gives tasks to members of the processes found for them: to who has the state itself, if it has room. It returns
+// the pool from which the rest is placed.
+func (a *actives) placeMatches() *pool {
+	left := a.matches[:0]
+	for _, t := range a.matches {
+		p := a.target[t]
+		if a.base[p]--; a.base[p] < 0 {
+			a.base[p]++
+			a.extra[p]--
+		}
+		if m := a.holderIn(t, p); m >= 0 && a.count[m] < a.least {
+			a.give(t, m)
+		} else {
+			left = append(left, t)
+		}
+	}
+	q := newPool(a.solution)
+	for _, t := range left {
+		q.takeIn(t, a.target[t])
+	}
+	return q
+}
+
+// holderIn is the best of the candidates of a task in a process, or -1.
+func (a *actives) holderIn(task, process int32) int32 {
+	for _, c := range a.candidatesOf(task) {
+		if a.process[c.member] == process {
+			return c.member
+		}
+	}
+	return -1
+}
+
+// placeRest gives what is left to members of the lightest processes: first until each has least, then one more to processes in
+// proportion to their sizes.
+func (a *actives) placeRest(q *pool) {
+	q.open(a.base)
+	opened := 0
+	for t := range int32(a.numTasks()) {
+		if a.numCopies[t] > 0 {
+			continue
+		}
+		for q.full() {
+			if opened++; opened == 1 {
+				q.open(a.extra)
+			} else {
+				q.open(a.unsharedExtras())
+			}
+		}
+		q.take(t)
+	}
+}
+
+// unsharedExtras is how many members of each process have least. It is needed where others keep more than the share of their
+// process.
+func (a *actives) unsharedExtras() []int32 {
+	room := make([]int32, a.numProcesses())
+	for m, n := range a.count {
+		if n == a.least && !a.isStale(int32(m)) {
+			room[a.process[m]]++
+		}
+	}
+	return room
+}
