@@ -12,6 +12,9 @@ type auto struct{}
 // Name implements Assignor.
 func (auto) Name() string { return AutoName }
 
+// UsesWarmups is what [UsesWarmups] asks for.
+func (auto) UsesWarmups() bool { return true }
+
 // Assign implements Assignor.
 func (auto) Assign(spec Spec) (Assignment, error) {
 	for i := range spec.Subtopologies {

@@ -18,6 +18,9 @@ type highlyAvailable struct{}
 // Name implements Assignor.
 func (highlyAvailable) Name() string { return HighlyAvailableName }
 
+// UsesWarmups is what [UsesWarmups] asks for.
+func (highlyAvailable) UsesWarmups() bool { return true }
+
 // Assign implements Assignor.
 func (highlyAvailable) Assign(spec Spec) (Assignment, error) {
 	if len(spec.Members) == 0 {

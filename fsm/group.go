@@ -207,6 +207,16 @@ func (g *Group) WarmupHeldBy(t topology.Task, processID string) bool {
 	return g != nil && g.owners[warmup].holders(t).has(processID)
 }
 
+// HasWarmup says whether any process holds a task as warm-up, or has not confirmed its revocation.
+func (g *Group) HasWarmup(t topology.Task) bool {
+	return g != nil && g.owners[warmup].holders(t) != nil
+}
+
+// HasReplica says whether any process holds a task as standby or as warm-up, or has not confirmed its revocation.
+func (g *Group) HasReplica(t topology.Task) bool {
+	return g.HasWarmup(t) || g != nil && g.owners[standby].holders(t) != nil
+}
+
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
 	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil && g.Topics == nil &&

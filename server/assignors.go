@@ -9,7 +9,7 @@ type assignors struct {
 
 func newAssignors(names []string) assignors {
 	builtin := map[string]assignor.Assignor{}
-	for _, a := range []assignor.Assignor{assignor.Sticky()} {
+	for _, a := range []assignor.Assignor{assignor.Sticky(), assignor.HighlyAvailable(), assignor.Auto()} {
 		builtin[a.Name()] = a
 	}
 	var registered assignors

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/loglimit"
+	"github.com/coordd/coordd/topology"
 )
 
 // observer writes the log line and counts the metric of what happens in shards: one line for each change of a group's
@@ -83,11 +85,29 @@ func (o *observer) event(number uint32, e shard.Event) {
 			"member", cut(e.Cause.MemberID), "host", e.Cause.Host, "detail", cut(e.Cause.Detail))
 	case e.Grace != nil:
 		o.grace(e.Group, e.Grace)
+	case e.Unreported != nil:
+		o.log.Warn("warm-ups count as caught up: their member's process reported no offset of them; their tasks move now, and it may have to "+
+			"restore them first", "group", cut(e.Group), "member", cut(e.Unreported.Member), "tasks", cut(taskList(e.Unreported.Tasks)),
+			"after", time.Duration(e.Unreported.AfterMs)*time.Millisecond)
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:
 		o.log.Info("group state", "group", cut(e.Group), "shard", number, "from", string(e.Before), "to", string(e.After))
 	}
+}
+
+// maxTasksLogged is how many tasks a line names.
+const maxTasksLogged = 10
+
+func taskList(tasks topology.Tasks) string {
+	var names []string
+	for t := range tasks.All() {
+		if len(names) == maxTasksLogged {
+			return fmt.Sprintf("%s and %d more", strings.Join(names, " "), tasks.Len()-len(names))
+		}
+		names = append(names, fmt.Sprintf("%s_%d", t.Subtopology, t.Partition))
+	}
+	return strings.Join(names, " ")
 }
 
 // grace writes that a group begins or ends to go on although its topics do not fit.

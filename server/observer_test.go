@@ -13,6 +13,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/topology"
 )
 
 func TestRefusalsDoNotFillTheLog(t *testing.T) {
@@ -63,6 +64,7 @@ func TestNamesInTheLogAreCut(t *testing.T) {
 		{Group: long, Grace: &streams.GraceChange{Ready: true}},
 		{Group: long, Grace: &streams.GraceChange{Problem: long}},
 		{Group: long, Expired: true},
+		{Group: long, Unreported: &streams.WarmupUnreported{Member: long, Tasks: topology.NewTasks(topology.Task{Subtopology: long})}},
 		{Group: long, Before: streams.StateEmpty, After: streams.StateDead},
 	} {
 		out.Reset()

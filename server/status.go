@@ -328,7 +328,7 @@ func memberView(m *fsm.Member) web.GroupMember {
 	}
 	v.Active, v.Standby, v.Warmup = taskNames(assigned.Active), taskNames(assigned.Standby), taskNames(assigned.Warmup)
 	v.Revoking = slices.Concat(taskNames(revoking.Active), taskNames(revoking.Standby), taskNames(revoking.Warmup))
-	v.TargetActive, v.TargetStandby = taskNames(target.Active), taskNames(target.Standby)
+	v.TargetActive, v.TargetStandby, v.TargetWarmup = taskNames(target.Active), taskNames(target.Standby), taskNames(target.Warmup)
 	return v
 }
 

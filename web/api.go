@@ -122,6 +122,7 @@ type GroupMember struct {
 	Revoking      []string `json:"revoking"`
 	TargetActive  []string `json:"targetActive"`
 	TargetStandby []string `json:"targetStandby"`
+	TargetWarmup  []string `json:"targetWarmup"`
 }
 
 // Problem is the body of an answer other than 200.

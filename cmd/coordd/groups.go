@@ -73,8 +73,8 @@ func groupsDescribeCommand() *cobra.Command {
 		Use:   "describe GROUP",
 		Short: "Show a group with its members and tasks",
 		Long: `Shows a group's state and epochs, which topics it waits for, and each member with the tasks that it has (ACTIVE, STANDBY,
-WARM-UP), those that it is giving up (REVOKING), and those that it is to have in the end (TARGET). A task is written
-subtopology_partition. The exit code is 1 when there is no such streams group.`,
+WARM-UP), those that it is giving up (REVOKING), and those that it is to have next (TARGET). A warm-up is a copy of a task that moves to
+the member when it has caught up. A task is written subtopology_partition. The exit code is 1 when there is no such streams group.`,
 		Example: `  coordd groups describe my-app
   coordd groups describe my-app -o json`,
 		Args: oneGroup,
@@ -121,9 +121,10 @@ func groupRows(t *table, g web.GroupDetail) {
 		t.row("problem: " + g.Problem)
 		t.row()
 	}
-	t.row("MEMBER", "EPOCH", "STATE", "CLIENT", "HOST", "ACTIVE", "STANDBY", "WARM-UP", "REVOKING", "TARGET ACTIVE", "TARGET STANDBY")
+	t.row("MEMBER", "EPOCH", "STATE", "CLIENT", "HOST", "ACTIVE", "STANDBY", "WARM-UP", "REVOKING", "TARGET ACTIVE", "TARGET STANDBY",
+		"TARGET WARM-UP")
 	for _, m := range g.MemberList {
 		t.row(m.Member, m.Epoch, m.State, m.ClientID, m.Host, list(m.Active), list(m.Standby), list(m.Warmup),
-			list(m.Revoking), list(m.TargetActive), list(m.TargetStandby))
+			list(m.Revoking), list(m.TargetActive), list(m.TargetStandby), list(m.TargetWarmup))
 	}
 }

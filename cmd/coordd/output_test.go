@@ -18,7 +18,7 @@ func hostileCluster() cluster {
 	g.Group, g.Problem = "app", hostile
 	g.MemberList = []web.GroupMember{{Member: hostile, ClientID: hostile, Host: hostile, ProcessID: hostile, InstanceID: hostile,
 		Active: []string{hostile}, Standby: []string{hostile}, Warmup: []string{hostile}, Revoking: []string{hostile},
-		TargetActive: []string{hostile}, TargetStandby: []string{hostile}}}
+		TargetActive: []string{hostile}, TargetStandby: []string{hostile}, TargetWarmup: []string{hostile}}}
 	c.groups = append(c.groups, web.GroupDetail{GroupSummary: web.GroupSummary{Group: hostile, State: "Stable"}})
 	c.status.Nodes[1].Error = hostile
 	return c

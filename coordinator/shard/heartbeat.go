@@ -168,7 +168,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 			m.armMember(id, change.Member, sm)
 		}
 	}
-	if change.InitialDelay != 0 || change.Assignment != 0 || change.Grace != 0 { // where one of the two is over the other may still run
+	if change.InitialDelay != 0 || change.Assignment != 0 || change.Grace != 0 || change.Warmup != 0 { // where one of the two is over the other may still run
 		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
 	}
 }
@@ -213,6 +213,8 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 			if g := m.groups[id]; g != nil {
 				m.lookAll(g) // who waits for it is told
 			}
+		case streams.WarmupUnreported:
+			m.host.Observe(Event{Group: id, Unreported: &e})
 		}
 	}
 }

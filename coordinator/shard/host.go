@@ -82,6 +82,8 @@ type Event struct {
 	Cause streams.Cause
 	// Grace is set when the group begins or ends to go on although its topics do not fit.
 	Grace *streams.GraceChange
+	// Unreported is set when warm-ups count as caught up because nothing is reported of them.
+	Unreported *streams.WarmupUnreported
 	// Expired says that the group was deleted because it was empty for so long.
 	Expired bool
 	// Refused is an error that was answered to a member.

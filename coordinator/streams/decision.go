@@ -121,11 +121,15 @@ const (
 	CauseDisconnected
 	// CauseResumed stands for a change whose entry in the journal was cut off by a failover.
 	CauseResumed
+	// CauseWarmup: a warm-up has caught up, or counts so because nothing is reported of it.
+	CauseWarmup
+	// CauseStateLost: the owner of an active task has to restore its state, which another process has.
+	CauseStateLost
 )
 
 var causeNames = [...]string{"join", "member changed", "static member replaced", "topology", "topics changed",
 	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout", "disconnected",
-	"resumed"}
+	"resumed", "warm-up caught up", "state lost"}
 
 // String lists the reasons for people.
 func (k CauseKind) String() string {

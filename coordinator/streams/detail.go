@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/coordd/coordd/coordinator"
@@ -21,5 +22,11 @@ func inputDetail(causes CauseKind, stored *record.GroupMetadata, topics *topolog
 	if causes&CauseConfigChange != 0 {
 		parts = append(parts, assignmentConfigChanges(stored.AssignmentConfigs, s))
 	}
+	return strings.Join(parts, "; ")
+}
+
+// joined puts explanations together.
+func joined(parts ...string) string {
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return strings.Join(parts, "; ")
 }

@@ -18,19 +18,24 @@ import (
 // The encoding of a group is, with unsigned varints and strings as length and bytes:
 //
 //	group id
-//	endpoint epoch, flags (1: endpoints stale, 2: torn)
+//	endpoint epoch, flags (1: endpoints stale, 2: torn, 4: copies of tasks follow the members)
 //	initial delay, due assignment: what is left + 1, or 0 for none
 //	epoch of the shorter interval, and since when it is told + 1, or 0
 //	number of members, and for each:
 //	  id, session, rebalance and disconnect time left + 1 or 0, epoch of the rebalance timer,
 //	  time since it was told tasks + 1 or 0, repeats, hold cuts,
 //	  task offsets, task end offsets: number + 1 or 0 for none, and for each subtopology, partition, offset (zig-zag)
+//	copies, where the flags say so: number of members, and for each:
+//	  id, 1 when its last heartbeat was of version 0, else 0,
+//	  number of warm-ups, and for each subtopology, partition, time since it was given + 1, 1 when it counts as caught up, else 0
+//	  number of tasks that it has to restore, and for each subtopology, partition, offset before
 
 // Handover is the decoded hand-over of one group.
 type Handover struct {
 	Group   string
 	soft    Soft // times are relative to the hand-over; only what is handed over is set
 	members []memberHandover
+	copies  []copiesHandover
 }
 
 type memberHandover struct {
@@ -41,6 +46,7 @@ type memberHandover struct {
 const (
 	flagEndpointsStale = 1
 	flagTorn           = 2
+	flagCopies         = 4
 )
 
 // minAfterTransferMs is what every deadline has left at least after a transfer: in the meantime no heartbeat was answered.
@@ -55,6 +61,10 @@ func AppendHandover(b []byte, id string, s *Soft, now int64, offsets bool) []byt
 	}
 	if s.Torn {
 		flags |= flagTorn
+	}
+	told := s.toldCopies()
+	if len(told) > 0 {
+		flags |= flagCopies
 	}
 	b = binary.AppendUvarint(b, uint64(uint32(s.EndpointEpoch)))
 	b = binary.AppendUvarint(b, flags)
@@ -79,6 +89,9 @@ func AppendHandover(b []byte, id string, s *Soft, now int64, offsets bool) []byt
 		}
 		b = appendOffsets(b, m.TaskOffsets)
 		b = appendOffsets(b, m.TaskEndOffsets)
+	}
+	if len(told) > 0 {
+		b = s.appendCopies(b, told, now)
 	}
 	return b
 }
@@ -139,6 +152,9 @@ func DecodeHandover(b []byte) (h *Handover, rest []byte, err error) {
 		m.repeats = int32(min(r.uvarint(), maxRepeats))
 		m.HoldCuts = uint8(min(r.uvarint(), maxHoldCuts))
 		m.TaskOffsets, m.TaskEndOffsets = r.offsets(), r.offsets()
+	}
+	if flags&flagCopies != 0 {
+		h.copies = r.copies()
 	}
 	if r.failed {
 		return nil, nil, ErrHandover
@@ -257,4 +273,5 @@ func (s *Soft) Inherit(h *Handover, g *fsm.Group, at, now int64) {
 		m.toldAt, m.repeats, m.HoldCuts = since(from.toldAt), from.repeats, from.HoldCuts
 		m.TaskOffsets, m.TaskEndOffsets = slices.Clip(from.TaskOffsets), slices.Clip(from.TaskEndOffsets)
 	}
+	s.inheritCopies(h, g, since)
 }

@@ -67,6 +67,8 @@ type heartbeat struct {
 	newTopology *record.Topology // what becomes the group's topology; nil: it keeps its own
 	history     []record.Record  // what becomes of the topologies before
 	detail      string           // of the update, for people
+	copyDetail  string           // of copies that are caught up or lost, for people
+	restoring   []restoringMark  // what the request changes of what is restored
 
 	topology  *topology.Topology
 	topics    *ConfiguredTopics
@@ -98,6 +100,7 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if err := h.takeOffsets(d); err != nil {
 		return err
 	}
+	h.noticeCopies(d)
 	h.bump(d)
 	d.putTopics(h.group, h.groupID, h.topics, h.causes != 0, &h.env)
 	h.startInitialDelay(d)
@@ -117,7 +120,9 @@ func (h *heartbeat) beat(d *Decision) *coordinator.Error {
 	if !h.held {
 		d.Soft.arrived, d.Soft.joins = h.arrived(), h.joining()
 		d.Soft.SessionDeadline = h.arrived() + int64(h.env.Settings.SessionTimeoutMs)
+		d.Soft.old = h.req.Version < 1
 	}
+	h.noteWarmups(d, next)
 	if next != h.current && h.settles(next, goalEpoch) {
 		n := d.noted()
 		n.settled, n.slowest = true, h.memberID
@@ -148,6 +153,8 @@ func (h *heartbeat) bump(d *Decision) {
 		Detail: inputDetail(h.causes, stored, h.topics.Configured, h.env.Settings)}
 	if h.detail != "" {
 		d.Cause.Detail = h.detail
+	} else if h.copyDetail != "" {
+		d.Cause.Detail = joined(d.Cause.Detail, h.copyDetail)
 	}
 	if h.meta.InstanceID != nil {
 		d.Cause.InstanceID = *h.meta.InstanceID

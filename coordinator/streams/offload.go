@@ -46,6 +46,9 @@ func newTargetJob(t targetInput) *TargetJob {
 	job := &TargetJob{input: t, assignor: env.Assignor, startedAt: env.Now}
 	job.input.env, job.input.soft = &env, nil
 	job.input.offsets = func(id string) memberOffsets { return offsets[id] }
+	if usesWarmups(&env) {
+		job.input.copies = t.soft.memberCopies()
+	}
 	return job
 }
 
@@ -105,6 +108,9 @@ func TargetComputed(g *fsm.Group, soft *Soft, env *Env, c *ComputedTarget, from,
 	d.putJournal(g, g.ID, env.Now)
 	if job.epoch < g.Epoch() {
 		d.Soft.Assignment = env.Now
+	}
+	if usesWarmups(env) && (soft.WarmupDue != 0 || len(soft.restoring) > 0) {
+		d.Soft.Warmup = env.Now // for what was reported since the snapshot
 	}
 	return d, 0
 }

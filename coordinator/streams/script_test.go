@@ -21,6 +21,7 @@ import (
 // TestScripts plays testdata/*.txt. The commands:
 //
 //	settings NAME=VALUE…                       group settings, durations as 3s; also policy=latest, fence=true, hold=true|false, tags=a,b, strategy=min_traffic,
+//	                                           offsets=60s (task.offset.interval.ms), assignor=NAME (sticky, highly_available and auto assign from then on),
 //	                                           fast=500ms (interval of members that cannot be held), holds=true|false
 //	topic NAME PARTITIONS [id=ID]              create, grow, make anew or (0) delete an upstream topic
 //	leaders TOPIC RACK…                        where the leaders of the topic's partitions are, - for nowhere
@@ -215,6 +216,9 @@ func (s *script) set(args map[string]string) error {
 			s.settings.AcceptableRecoveryLag = int64(n)
 		case "assignor":
 			s.settings.AssignorName = v
+			if a := builtinAssignor(v); a != nil {
+				s.assign = a
+			}
 		case "max":
 			s.settings.MaxSize = int32(n)
 		case "tags":
@@ -232,12 +236,23 @@ func (s *script) set(args map[string]string) error {
 			s.mayHold, s.settings.HeartbeatHoldMs = v == "true", -1
 		case "policy":
 			s.settings.TopologyUpdatePolicy = v
+		case "offsets":
+			s.settings.TaskOffsetIntervalMs = ms
 		case "fence":
 			s.settings.TopologyFenceOlder = v == "true"
 		case "offload":
 			s.offloadFrom = n
 		default:
 			return fmt.Errorf("unknown setting %s", k)
+		}
+	}
+	return nil
+}
+
+func builtinAssignor(name string) assignor.Assignor {
+	for _, a := range []assignor.Assignor{assignor.Sticky(), assignor.HighlyAvailable(), assignor.Auto()} {
+		if a.Name() == name {
+			return a
 		}
 	}
 	return nil

@@ -27,6 +27,11 @@ type Soft struct {
 	// GraceUntil is when the group is to be looked at because its topics have not fitted for long enough, 0 when it goes by
 	// the topics as they are. Failover sets it by the log.
 	GraceUntil int64
+	// WarmupDue is when the group's warm-ups are to be looked at, because nothing may have been reported of some for too long; 0
+	// when there are none. Failover starts anew.
+	WarmupDue int64
+	// restoring are active tasks whose members have lost their state. Failover loses them until they are reported again.
+	restoring map[topology.Task]restoring
 	// Torn says that the stored targets may be of two computations, of which the later one is not whole: members keep what
 	// they have until it is. Failover sets it where the assignment epoch is behind the group epoch.
 	Torn bool
@@ -92,6 +97,10 @@ type SoftMember struct {
 	Connection uint64
 	// TaskOffsets and TaskEndOffsets are as reported last. Failover loses them until they are reported again.
 	TaskOffsets, TaskEndOffsets []TaskOffset
+	// old says that the last heartbeat was of version 0, whose clients report no offsets. Failover loses it.
+	old bool
+	// warmups are the warm-ups that the member was given. Failover has them begin anew.
+	warmups []warmup
 }
 
 // ConfiguredTopics is a topology configured against the upstream's topics. It is immutable.
@@ -133,7 +142,7 @@ type SoftChange struct {
 	EndpointEpoch    int32
 	EndpointsStale   bool
 	// InitialDelay and Assignment arm (> 0) or clear (< 0) the group's timers.
-	InitialDelay, Assignment, Grace int64
+	InitialDelay, Assignment, Grace, Warmup int64
 	// Torn says that a part of a new target is written, TargetDone that the whole is.
 	Torn, TargetDone bool
 	// Topics replaces the configured topology.
@@ -155,6 +164,12 @@ type SoftChange struct {
 	seen           *fsm.Member
 	seenGroup      *fsm.Group
 	missed         *missedMember
+	old            bool // the heartbeat is of version 0
+	// warmups replaces the member's where warmupsChanged; the marks follow.
+	warmups        []warmup
+	warmupsChanged bool
+	warmupMarks    []warmupMark
+	restoring      []restoringMark
 }
 
 // RebalanceTimer is what happens to a rebalance timer.
@@ -189,6 +204,10 @@ func NewSoftOnElection(g *fsm.Group, env *Env) *Soft {
 			sm.RebalanceDeadline = env.Now + int64(metaOf(m).RebalanceTimeoutMs)
 			sm.RebalanceEpoch = c.MemberEpoch
 		}
+		for t := range currentOf(m).Assigned.Warmup.All() {
+			sm.warmups = append(sm.warmups, warmup{Task: t, since: env.Now})
+			s.WarmupDue = env.Now + warmupPatience(env.Settings)
+		}
 		s.Members[m.ID] = sm
 	}
 	if g.NumMembers() > 0 && g.Epoch() > g.AssignmentEpoch() {
@@ -217,16 +236,19 @@ func (s *Soft) resumeAssignment(g *fsm.Group, env *Env) {
 func (s *Soft) Apply(c *SoftChange) {
 	if c.Removed != "" {
 		delete(s.Members, c.Removed)
+		s.forgetRestoring(c.Removed)
 	}
 	if c.missed != nil {
 		s.addMissed(c.missed)
 	}
 	if c.Emptied {
-		s.AssignmentDue, s.Torn, s.staleSince = 0, false, 0
+		s.AssignmentDue, s.WarmupDue, s.Torn, s.staleSince = 0, 0, false, 0
+		s.restoring = nil
 	}
 	if c.Member != "" {
 		s.applyMember(c)
 	}
+	s.applyCopies(c)
 	if c.EndpointsChanged {
 		s.EndpointEpoch, s.EndpointsStale, s.endpointsAt = c.EndpointEpoch, false, c.endpointsAt
 	}
@@ -249,6 +271,7 @@ func (s *Soft) Apply(c *SoftChange) {
 	s.InitialDelayUntil = timer(s.InitialDelayUntil, c.InitialDelay)
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)
 	s.GraceUntil = timer(s.GraceUntil, c.Grace)
+	s.WarmupDue = timer(s.WarmupDue, c.Warmup)
 	if c.Topics != nil {
 		s.EndpointsStale = s.EndpointsStale || c.Topics.matchOthers(s.Topics)
 		s.Topics = c.Topics
@@ -260,13 +283,13 @@ func (s *Soft) Apply(c *SoftChange) {
 
 // Due is what a group waits for, and what its stored targets are worth.
 type Due struct {
-	initialDelayUntil, assignmentDue, staleSince, graceUntil int64
-	torn                                                     bool
+	initialDelayUntil, assignmentDue, staleSince, graceUntil, warmupDue int64
+	torn                                                                bool
 }
 
 // Due is what the group waits for now.
 func (s *Soft) Due() Due {
-	return Due{s.InitialDelayUntil, s.AssignmentDue, s.staleSince, s.GraceUntil, s.Torn}
+	return Due{s.InitialDelayUntil, s.AssignmentDue, s.staleSince, s.GraceUntil, s.WarmupDue, s.Torn}
 }
 
 // Restore has the group wait again for what it waited for, since the decisions made meanwhile are not in the log. A
@@ -275,6 +298,7 @@ func (s *Soft) Restore(d Due) {
 	s.InitialDelayUntil, s.Torn = d.initialDelayUntil, d.torn
 	s.AssignmentDue = earlier(s.AssignmentDue, d.assignmentDue)
 	s.GraceUntil = earlier(s.GraceUntil, d.graceUntil)
+	s.WarmupDue = earlier(s.WarmupDue, d.warmupDue)
 	if s.staleSince == 0 {
 		s.staleSince = d.staleSince
 	}
@@ -315,6 +339,7 @@ func (s *Soft) applyMember(c *SoftChange) {
 	}
 	if c.arrived != 0 {
 		m.lastBeat, m.unheard, m.Untold, m.DisconnectDeadline = c.arrived, false, false, 0
+		m.old = c.old
 		if c.joins {
 			m.lastJoin = c.arrived
 		}
@@ -364,7 +389,7 @@ func (m *SoftMember) NextDeadline() int64 {
 
 // NextDeadline is the earliest moment at which [Tick] has something to do for the group; 0 when there is none.
 func (s *Soft) NextDeadline() int64 {
-	return earlier(earlier(s.InitialDelayUntil, s.AssignmentDue), s.GraceUntil)
+	return earlier(earlier(s.InitialDelayUntil, s.AssignmentDue), earlier(s.GraceUntil, s.WarmupDue))
 }
 
 func earlier(a, b int64) int64 {

@@ -72,6 +72,9 @@ func (h *heartbeat) compute(d *Decision) (assignor.Assignment, error) {
 		group: h.group, groupID: h.groupID, soft: h.soft, offsets: h.soft.offsets, env: &self.env, topics: h.topics.Configured,
 		epoch: h.epoch, self: &self, line: &self.line, validated: h.validated,
 	}
+	if usesWarmups(t.env) {
+		t.copies = h.soft.memberCopies()
+	}
 	return t.compute(d)
 }
 
@@ -131,6 +134,9 @@ type targetInput struct {
 	line      *lineage
 	validated int32
 	self      *heartbeat // the member in the middle of its heartbeat; nil: none
+	// copies is what is known of members' copies beside their offsets, where the assignor asks for it: by member id, without
+	// those of whom nothing is known.
+	copies map[string]memberCopies
 }
 
 // compute runs the assignor and emits the targets that changed, and last the new assignment epoch. A failure leaves d as
@@ -219,6 +225,10 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 		NumStandbyReplicas: int(t.env.Settings.NumStandbyReplicas),
 		RackAwareTags:      t.env.Settings.RackAwareTags,
 	}
+	if t.copies != nil {
+		spec.NumWarmupReplicas = int(t.env.Settings.NumWarmupReplicas)
+		spec.AcceptableRecoveryLag = t.env.Settings.AcceptableRecoveryLag
+	}
 	stored := make([]*record.TargetMember, 0, n)
 	epochs := make([]int32, 0, n)
 	add := func(m assignor.Member, target *record.TargetMember, topologyEpoch int32) {
@@ -230,17 +240,21 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 	if t.group != nil {
 		for m := range t.group.Members() {
 			if self != nil && m.ID >= self.memberID {
-				add(self.assignorMember(), self.target, self.meta.TopologyEpoch)
+				add(t.own(), self.target, self.meta.TopologyEpoch)
 				self = nil
 			}
 			if t.self != nil && (m.ID == t.self.memberID || t.self.replaced != nil && m.ID == t.self.replaced.ID) {
 				continue
 			}
-			add(assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID)), m.Target, metaOf(m).TopologyEpoch)
+			member := assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID))
+			if c, ok := t.copies[m.ID]; ok {
+				c.tell(&member)
+			}
+			add(member, m.Target, metaOf(m).TopologyEpoch)
 		}
 	}
 	if self != nil {
-		add(self.assignorMember(), self.target, self.meta.TopologyEpoch)
+		add(t.own(), self.target, self.meta.TopologyEpoch)
 	}
 	t.limits(&spec, epochs)
 	for i := range t.topics.Subtopologies {
@@ -252,7 +266,18 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 	return spec, stored
 }
 
-func (h *heartbeat) assignorMember() assignor.Member {
+// own is the member in the middle of its heartbeat.
+func (t *targetInput) own() assignor.Member {
+	m := assignorMember(t.self.memberID, t.self.meta, t.self.current, t.self.reports())
+	if t.copies != nil {
+		c := t.self.copiesNow()
+		c.tell(&m)
+	}
+	return m
+}
+
+// reports are the offsets of the member after this heartbeat.
+func (h *heartbeat) reports() memberOffsets {
 	offsets := h.soft.offsets(h.memberID)
 	if h.offsets.tasks != nil {
 		offsets.tasks = h.offsets.tasks
@@ -260,7 +285,7 @@ func (h *heartbeat) assignorMember() assignor.Member {
 	if h.offsets.ends != nil {
 		offsets.ends = h.offsets.ends
 	}
-	return assignorMember(h.memberID, h.meta, h.current, offsets)
+	return offsets
 }
 
 // memberOffsets are the offsets that a member reported last.

@@ -19,11 +19,15 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 	if soft.GraceUntil != 0 && env.Now >= soft.GraceUntil {
 		d.Soft.Grace = -1
 	}
-	if d.Soft.InitialDelay == 0 && d.Soft.Assignment == 0 && d.Soft.Grace == 0 {
+	news := &copyNews{}
+	if soft.WarmupDue != 0 && env.Now >= soft.WarmupDue {
+		news = tickWarmups(g, soft, env, &d)
+	}
+	if d.Soft.InitialDelay == 0 && d.Soft.Assignment == 0 && d.Soft.Grace == 0 && news.causes == 0 {
 		return d
 	}
 	endEmptyGrace(g, soft, env, &d)
-	advance(g, soft, env, &d)
+	advance(g, soft, env, &d, news)
 	d.putJournal(g, groupIDOf(g), env.Now)
 	return d
 }
@@ -31,7 +35,7 @@ func Tick(g *fsm.Group, soft *Soft, env *Env) Decision {
 // TopicsChanged looks at a group again after topics or settings changed, as a heartbeat of any member would.
 func TopicsChanged(g *fsm.Group, soft *Soft, env *Env) Decision {
 	var d Decision
-	advance(g, soft, env, &d)
+	advance(g, soft, env, &d, &copyNews{})
 	d.putJournal(g, groupIDOf(g), env.Now)
 	return d
 }
@@ -39,7 +43,7 @@ func TopicsChanged(g *fsm.Group, soft *Soft, env *Env) Decision {
 // advance does for the group what a heartbeat does beside looking at its member: it raises the group epoch where topics
 // or settings changed, and computes the target where the assignment epoch is behind. Trouble with the topology is left
 // to the next heartbeat, which has somebody to tell.
-func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
+func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision, news *copyNews) {
 	if numMembers(g) == 0 || g.Topology == nil {
 		return
 	}
@@ -50,13 +54,17 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 	d.takeTopics(soft, topics, env)
 	line := lineageOf(g)
 	validated := line.validated(groupMetadata(g).ValidatedTopologyEpoch, topics.Configured)
-	epoch := advanceEpoch(g, topics, validated, env.Settings, d)
+	epoch := advanceEpoch(g, topics, validated, env.Settings, d, news)
 	d.putTopics(g, g.ID, topics, epoch != g.Epoch(), env)
 	if epoch <= assignmentEpoch(g) || d.Soft.InitialDelay == 0 && env.Now < soft.InitialDelayUntil {
 		return
 	}
 	if due := assignmentDue(g, soft, env); env.Now < due {
 		d.Soft.Assignment = due
+		return
+	}
+	if news.causes != 0 { // what was noted of the copies is looked at when it counts
+		d.Soft.Assignment = env.Now
 		return
 	}
 	t := targetInput{group: g, groupID: g.ID, soft: soft, offsets: soft.offsets, env: env, topics: topics.Configured, epoch: epoch,
@@ -70,14 +78,19 @@ func advance(g *fsm.Group, soft *Soft, env *Env, d *Decision) {
 		d.Effects = append(d.Effects, ComputeTarget{newTargetJob(t)})
 		return
 	}
+	if usesWarmups(env) {
+		t.copies = soft.memberCopies()
+	}
 	if _, failure := t.compute(d); failure != nil {
 		assignorFailed(d, env, failure)
 	}
 }
 
-func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, validated int32, s *coordinator.GroupSettings, d *Decision) int32 {
+func advanceEpoch(
+	g *fsm.Group, topics *ConfiguredTopics, validated int32, s *coordinator.GroupSettings, d *Decision, news *copyNews,
+) int32 {
 	stored := groupMetadata(g)
-	causes := inputChanges(stored, validated, s)
+	causes := inputChanges(stored, validated, s) | news.causes
 	if topics.Hash != stored.MetadataHash {
 		causes |= CauseTopicChange
 	}
@@ -88,6 +101,6 @@ func advanceEpoch(g *fsm.Group, topics *ConfiguredTopics, validated int32, s *co
 	d.Records = append(d.Records, record.Record{
 		Key: record.Key{Type: record.TypeGroupMetadata, Group: g.ID}, Value: meta,
 	})
-	d.Cause = Cause{Kinds: causes, Epoch: meta.Epoch, Detail: inputDetail(causes, stored, topics.Configured, s)}
+	d.Cause = Cause{Kinds: causes, Epoch: meta.Epoch, Detail: joined(inputDetail(causes, stored, topics.Configured, s), news.explained())}
 	return meta.Epoch
 }

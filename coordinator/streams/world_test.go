@@ -406,6 +406,8 @@ func showEffects(effects []Effect) (out string) {
 			out += fmt.Sprintf("effect: compute the target of epoch %d\n", e.Job.input.epoch)
 		case GroupEmptied:
 			out += "effect: group emptied\n"
+		case WarmupUnreported:
+			out += fmt.Sprintf("effect: nothing reported of %s on %s for %d ms\n", showTasks(e.Tasks, false), e.Member, e.AfterMs)
 		case AssignorFailed:
 			out += "effect: assignor failed: " + e.Err.Error() + "\n"
 		}

@@ -9,11 +9,10 @@ import (
 	"github.com/coordd/coordd/config"
 )
 
-// ServerSettings are the settings of a node whose answers are compared: those of broker.properties that coordd has, Kafka's
-// one assignor, and nothing that would answer later, or tell members another interval, than a broker does.
+// ServerSettings are the settings of a node whose answers are compared: those of broker.properties that coordd has,
+// and nothing that would answer later, or tell members another interval, than a broker does.
 func ServerSettings(properties string) (map[string]string, error) {
 	settings := map[string]string{
-		"group.streams.assignors":                       "sticky",
 		"group.streams.heartbeat.hold.ms":               "0",
 		"group.streams.rebalance.heartbeat.interval.ms": "0",
 	}

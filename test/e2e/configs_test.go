@@ -126,6 +126,12 @@ func ask(a asked, req kmsg.Request) any {
 			slices.SortFunc(res.Configs, func(a, b kmsg.DescribeConfigsResponseResourceConfig) int { return cmp.Compare(a.Name, b.Name) })
 			for i := range res.Configs {
 				res.Configs[i].Documentation = nil // in other words
+				for k := range res.Configs[i].ConfigSynonyms {
+					if s := &res.Configs[i].ConfigSynonyms[k]; s.Name == "group.streams.assignors" && s.Value != nil {
+						first, _, _ := strings.Cut(*s.Value, ",") // Kafka has one
+						s.Value = &first
+					}
+				}
 			}
 		}
 	case *kmsg.IncrementalAlterConfigsResponse:

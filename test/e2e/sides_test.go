@@ -243,7 +243,9 @@ var (
 	address = regexp.MustCompile(`127\.0\.0\.1:\d+ \(\d+\)`)
 	servers = regexp.MustCompile(`127\.0\.0\.1:\d+(,127\.0\.0\.1:\d+)*`)
 	topicID = regexp.MustCompile(`TopicId: \S+`)
-	frames  = regexp.MustCompile(`(?m)^\s+(at|\.\.\.) .*\n`)
+	// assignors is coordd's list where Kafka's stands: as a synonym of streams.assignor.name, and where another name is refused.
+	assignors = regexp.MustCompile(`(group\.streams\.assignors=|Registered assignors are: \[)(sticky),\s?highly_available,\s?auto`)
+	frames    = regexp.MustCompile(`(?m)^\s+(at|\.\.\.) .*\n`)
 )
 
 // normal takes out what is another on every cluster: addresses, node ids, topic ids, and the width of columns that follows
@@ -255,6 +257,7 @@ func normal(out rig.ToolOutput, unordered bool) rig.ToolOutput {
 		*s = address.ReplaceAllString(*s, "HOST:PORT (ID)")
 		*s = servers.ReplaceAllString(*s, "SERVERS")
 		*s = topicID.ReplaceAllString(*s, "TopicId: ID")
+		*s = assignors.ReplaceAllString(*s, "$1$2") // Kafka has one
 		lines := strings.Split(*s, "\n")
 		for i := range lines {
 			lines[i] = strings.TrimRight(lines[i], " ")

@@ -1,0 +1,207 @@
+package streams
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/coordd/coordd/assignor"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/topology"
+)
+
+// Which copies of tasks are caught up, by the offsets that members report. Only groups whose assignor uses warm-ups ask:
+// there a copy that has caught up, and a state that was lost, are reasons for the next target.
+
+// unreportedIntervals is within how many times task.offset.interval.ms a warm-up's process must report an offset of it. Later the
+// warm-up counts as caught up: nothing will ever be known of it, and its task must not wait for ever.
+const unreportedIntervals = 2
+
+// warmup is what only the leader knows of a warm-up of a member.
+type warmup struct {
+	topology.Task
+	// since is when the member was given it, or joined with it. After a failover it is the election.
+	since int64
+	// ready says that it counts as caught up because nothing was reported of it.
+	ready bool
+	// raised is the group epoch that was raised because it is caught up; 0 when none was. Where the group's epoch is lower that one
+	// is not in the log.
+	raised int32
+}
+
+// restoring is an active task whose member lost its state, by its own reports.
+type restoring struct {
+	member string
+	// had is the offset that it had reported before.
+	had int64
+	// raised is as of warmup.
+	raised int32
+}
+
+// WarmupUnreported says that warm-ups of a member count as caught up because nothing was reported of them.
+type WarmupUnreported struct {
+	Member string
+	Tasks  topology.Tasks
+	// AfterMs is for how long nothing was reported.
+	AfterMs int64
+}
+
+func (WarmupUnreported) effect() {}
+
+// copies sees what members have reported: with the lists of the one in the middle of its heartbeat.
+type copies struct {
+	group *fsm.Group
+	soft  *Soft
+	lag   int64 // up to which a copy is caught up, inclusive
+	self  string
+	own   memberOffsets
+}
+
+func (c *copies) of(member string) memberOffsets {
+	if member == c.self && c.self != "" {
+		return c.own
+	}
+	return c.soft.offsets(member)
+}
+
+// reported is what a list says of a task; false where it says nothing that can be compared.
+func reported(list []TaskOffset, t topology.Task) (int64, bool) {
+	i, ok := slices.BinarySearchFunc(list, t, func(o TaskOffset, t topology.Task) int { return o.Compare(t) })
+	if !ok || list[i].Offset < 0 || list[i].Offset == math.MaxInt64 {
+		return 0, false
+	}
+	return list[i].Offset, true
+}
+
+// end is the largest end offset that any member reported of the task.
+func (c *copies) end(t topology.Task) (end int64, known bool) {
+	consider := func(list []TaskOffset) {
+		if n, ok := reported(list, t); ok && (!known || n > end) {
+			end, known = n, true
+		}
+	}
+	for id, m := range c.soft.Members {
+		if id != c.self {
+			consider(m.TaskEndOffsets)
+		}
+	}
+	if c.self != "" {
+		consider(c.own.ends)
+	}
+	return end, known
+}
+
+// offset is how far the member's process is with the task.
+func (c *copies) offset(m *fsm.Member, t topology.Task) (offset int64, known bool) {
+	process := metaOf(m).ProcessID
+	for other := range c.group.Members() {
+		if other != m && metaOf(other).ProcessID != process {
+			continue
+		}
+		if n, ok := reported(c.of(other.ID).tasks, t); ok && (!known || n > offset) {
+			offset, known = n, true
+		}
+	}
+	return offset, known
+}
+
+// behind is by how many records the member's copy of the task is.
+func (c *copies) behind(m *fsm.Member, t topology.Task) (records int64, known bool) {
+	end, ok := c.end(t)
+	if !ok {
+		return 0, false
+	}
+	offset, ok := c.offset(m, t)
+	return max(0, end-offset), ok
+}
+
+func (c *copies) caughtUp(m *fsm.Member, t topology.Task) bool {
+	records, known := c.behind(m, t)
+	return known && records <= c.lag
+}
+
+// away says that a static member has left for a while.
+func away(m *fsm.Member) bool { return currentOf(m).MemberEpoch == StaticLeaveEpoch }
+
+// waits says whether the task is a warm-up of the member, and is to stay one.
+func waits(m *fsm.Member, t topology.Task) bool {
+	return currentOf(m).Assigned.Warmup.Contains(t) && targetOf(m).Assignment.Warmup.Contains(t)
+}
+
+// raisedBefore says whether the epoch that was raised for something is in the log.
+func raisedBefore(g *fsm.Group, raised int32) bool { return raised != 0 && g.Epoch() >= raised }
+
+func taskText(t topology.Task) string { return fmt.Sprintf("%s_%d", t.Subtopology, t.Partition) }
+
+// usesWarmups says whether anything that is reported of copies matters to the group.
+func usesWarmups(env *Env) bool {
+	return env.Assignor != nil && assignor.UsesWarmups(env.Assignor)
+}
+
+// memberCopies is what is known of a member's copies beside its offsets.
+type memberCopies struct {
+	old              bool
+	ready, restoring []topology.Task
+}
+
+// memberCopies are those of all members of whom something is known.
+func (s *Soft) memberCopies() map[string]memberCopies {
+	all := map[string]memberCopies{}
+	if s == nil {
+		return all
+	}
+	for id, m := range s.Members {
+		if c := (memberCopies{old: m.old, ready: m.readyWarmups()}); c.old || c.ready != nil {
+			all[id] = c
+		}
+	}
+	for t, r := range s.restoring {
+		c := all[r.member]
+		c.restoring = append(c.restoring, t)
+		all[r.member] = c
+	}
+	return all
+}
+
+// readyWarmups are the warm-ups that count as caught up because nothing was reported of them.
+func (m *SoftMember) readyWarmups() (list []topology.Task) {
+	if m == nil {
+		return nil
+	}
+	for i := range m.warmups {
+		if m.warmups[i].ready {
+			list = append(list, m.warmups[i].Task)
+		}
+	}
+	return list
+}
+
+// tell tells an assignor of the member's copies, as far as they are of its current tasks.
+func (c *memberCopies) tell(m *assignor.Member) {
+	m.NoWarmups = c.old
+	if m.Ready = m.Current.Warmup; !c.old {
+		m.Ready = topology.NewTasks(c.ready...).Intersect(m.Current.Warmup)
+	}
+	m.Restoring = topology.NewTasks(c.restoring...).Intersect(m.Current.Active.WithoutEpochs())
+}
+
+// copiesNow is what is known of the copies of the member in the middle of its heartbeat.
+func (h *heartbeat) copiesNow() memberCopies {
+	c := memberCopies{old: h.req.Version < 1, ready: h.entry.readyWarmups()}
+	if h.soft == nil {
+		return c
+	}
+	for t := range h.current.Assigned.Active.All() {
+		r, lost := h.soft.restoring[t]
+		lost = lost && r.member == h.memberID
+		for _, mark := range h.restoring {
+			if mark.task == t {
+				lost = mark.now != nil && mark.now.member == h.memberID
+			}
+		}
+		if lost {
+			c.restoring = append(c.restoring, t)
+		}
+	}
+	return c
+}

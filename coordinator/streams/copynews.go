@@ -1,0 +1,219 @@
+package streams
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/topology"
+)
+
+// copyNews is what a decision finds in reports that calls for the next target, and what it notes of it.
+type copyNews struct {
+	causes CauseKind
+	detail []string
+	copies copies
+	epoch  int32 // that would be raised
+	// quiet says that the next target will be made with all that was reported anyway: nothing is to be raised.
+	quiet bool
+	line  lineage
+	// marks and restoring are for the soft state.
+	marks     []warmupMark
+	restoring []restoringMark
+}
+
+// maxCopyDetails is how many tasks an explanation names.
+const maxCopyDetails = 3
+
+func (n *copyNews) raise(why CauseKind, detail string) {
+	n.causes |= why
+	if len(n.detail) < maxCopyDetails {
+		n.detail = append(n.detail, detail)
+	}
+}
+
+// explained says what was found, for people.
+func (n *copyNews) explained() string { return strings.Join(n.detail, "; ") }
+
+// stale says whether the member can get nothing.
+func (n *copyNews) stale(m *fsm.Member) bool { return n.line.stale(metaOf(m).TopologyEpoch) }
+
+// look looks at a warm-up of a member.
+func (n *copyNews) look(m *fsm.Member, w warmup) {
+	records, known := n.copies.behind(m, w.Task)
+	switch {
+	case !waits(m, w.Task) || n.stale(m):
+	case w.ready:
+		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
+			w.raised = n.epoch
+			n.mark(m, w)
+			n.raise(CauseWarmup, fmt.Sprintf("nothing was reported of warm-up %s on %s", taskText(w.Task), m.ID))
+		}
+	case known && records <= n.copies.lag:
+		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
+			w.raised = n.epoch
+			n.mark(m, w)
+			n.raise(CauseWarmup, fmt.Sprintf("warm-up %s on %s is %d records behind", taskText(w.Task), m.ID, records))
+		}
+	case w.raised != 0:
+		w.raised = 0
+		n.mark(m, w)
+	}
+}
+
+func (n *copyNews) mark(m *fsm.Member, w warmup) {
+	n.marks = append(n.marks, warmupMark{m.ID, w})
+}
+
+// lookRestoring looks at a task whose owner has lost its state.
+func (n *copyNews) lookRestoring(owner *fsm.Member, t topology.Task, r restoring) {
+	if n.quiet || raisedBefore(n.copies.group, r.raised) || away(owner) ||
+		!currentOf(owner).Assigned.Active.Contains(t) || !targetOf(owner).Assignment.Active.Contains(t) {
+		return
+	}
+	if m := n.replicaHolder(metaOf(owner).ProcessID, t); m != nil {
+		r.raised = n.epoch
+		n.restoring = append(n.restoring, restoringMark{t, &r})
+		n.raise(CauseStateLost, fmt.Sprintf("%s has to restore %s, which %s has", owner.ID, taskText(t), m.ID))
+	}
+}
+
+// replicaHolder is a member of another process that holds a caught-up copy of the task and could run it; nil where there is none.
+func (n *copyNews) replicaHolder(process string, t topology.Task) *fsm.Member {
+	if !n.copies.group.HasReplica(t) {
+		return nil
+	}
+	for m := range n.copies.group.Members() {
+		a := &currentOf(m).Assigned
+		if metaOf(m).ProcessID != process && !away(m) && !n.stale(m) && (a.Standby.Contains(t) || a.Warmup.Contains(t)) &&
+			n.copies.caughtUp(m, t) {
+			return m
+		}
+	}
+	return nil
+}
+
+// warmupMark replaces what is known of a warm-up.
+type warmupMark struct {
+	member string
+	warmup
+}
+
+// restoringMark replaces what is known of an active task; nil: its state is there.
+type restoringMark struct {
+	task topology.Task
+	now  *restoring
+}
+
+// warmup is what is known of a member's warm-up.
+func (m *SoftMember) warmup(t topology.Task) warmup {
+	if m != nil {
+		for i := range m.warmups {
+			if m.warmups[i].Task == t {
+				return m.warmups[i]
+			}
+		}
+	}
+	return warmup{Task: t}
+}
+
+// noticeCopies looks at what the member reports of its copies: whether it makes a warm-up caught up, its own or another's, or
+// tells of a state that is lost.
+func (h *heartbeat) noticeCopies(d *Decision) {
+	if h.soft == nil || !h.known || h.offsets.tasks == nil && h.offsets.ends == nil && !h.mute() || !usesWarmups(&h.env) ||
+		!h.topics.Configured.Ready() || h.hard == nil {
+		return
+	}
+	n := h.copyNews()
+	if h.mute() {
+		// It got the warm-up before it was known what it speaks.
+		for t := range h.current.Assigned.Warmup.All() {
+			w := h.entry.warmup(t)
+			w.ready = true
+			n.look(h.hard, w)
+		}
+	}
+	if h.offsets.tasks != nil || h.offsets.ends != nil {
+		h.noticeLost(n)
+		h.noticeCaughtUp(n)
+	}
+	d.Soft.warmupMarks, d.Soft.restoring = n.marks, n.restoring
+	h.restoring = n.restoring
+	h.causes |= n.causes
+	h.copyDetail = n.explained()
+}
+
+// mute says that nothing is ever reported of the warm-ups that the member has.
+func (h *heartbeat) mute() bool { return h.req.Version < 1 && !h.current.Assigned.Warmup.IsEmpty() }
+
+func (h *heartbeat) copyNews() *copyNews {
+	epoch := h.group.Epoch()
+	return &copyNews{
+		copies: copies{group: h.group, soft: h.soft, lag: h.env.Settings.AcceptableRecoveryLag, self: h.memberID, own: h.reports()},
+		epoch:  epoch + 1, quiet: h.causes != 0 || assignmentEpoch(h.group) < epoch, line: h.line,
+	}
+}
+
+// noticeCaughtUp looks at the warm-ups of which the member says, or said before, anything.
+func (h *heartbeat) noticeCaughtUp(n *copyNews) {
+	before, seen := h.soft.offsets(h.memberID), map[topology.Task]bool{}
+	for _, list := range [...][]TaskOffset{n.copies.own.tasks, n.copies.own.ends, before.tasks, before.ends} {
+		for i := range list {
+			t := list[i].Task
+			if seen[t] || !h.group.HasReplica(t) {
+				continue
+			}
+			seen[t] = true
+			if h.group.HasWarmup(t) {
+				h.lookAtHolders(n, t)
+			}
+			if r, ok := h.soft.restoring[t]; ok && r.member != h.memberID {
+				if owner := h.group.Member(r.member); owner != nil {
+					n.lookRestoring(owner, t, r)
+				}
+			}
+		}
+	}
+}
+
+func (h *heartbeat) lookAtHolders(n *copyNews, t topology.Task) {
+	for m := range h.group.Members() {
+		if currentOf(m).Assigned.Warmup.Contains(t) {
+			n.look(m, h.soft.Members[m.ID].warmup(t))
+		}
+	}
+}
+
+// noticeLost compares what the member reports of the active tasks that it runs with what it needs, and with what it reported
+// before. Reports of others are of another time and say nothing of it.
+func (h *heartbeat) noticeLost(n *copyNews) {
+	if h.offsets.tasks == nil {
+		return // an end alone may be newer than the offset
+	}
+	before := h.soft.offsets(h.memberID)
+	for t := range h.current.Assigned.Active.All() {
+		r, known := h.soft.restoring[t]
+		if !known || r.member != h.memberID {
+			r, known = restoring{member: h.memberID}, false
+		}
+		offset, ok := reported(n.copies.own.tasks, t)
+		if !ok {
+			continue
+		}
+		last, _ := reported(before.tasks, t)
+		end, ok := reported(n.copies.own.ends, t)
+		if h.offsets.ends == nil || !ok { // the end may be of long ago
+			r.had = max(r.had, last)
+			end, ok = max(end, r.had), ok || known || last-offset > n.copies.lag
+		}
+		switch lost := ok && end-offset > n.copies.lag; {
+		case ok && !lost && known:
+			n.restoring = append(n.restoring, restoringMark{task: t})
+		case lost && !known:
+			n.restoring = append(n.restoring, restoringMark{t, &r})
+			fallthrough
+		case known:
+			n.lookRestoring(h.hard, t, r)
+		}
+	}
+}

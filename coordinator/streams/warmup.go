@@ -1,0 +1,147 @@
+package streams
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
+)
+
+// minPatienceMs bounds how often warm-ups are looked at.
+const minPatienceMs = 1000
+
+// warmupPatience is for how long nothing need be reported of a warm-up, in milliseconds.
+func warmupPatience(s *coordinator.GroupSettings) int64 {
+	return max(minPatienceMs, unreportedIntervals*int64(s.TaskOffsetIntervalMs))
+}
+
+// noteWarmups keeps since when the member has its warm-ups.
+func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
+	tasks := next.Assigned.Warmup
+	switch {
+	case next == h.current && !h.joining():
+		return
+	case tasks.IsEmpty() && (h.entry == nil || h.entry.warmups == nil):
+		return
+	}
+	list := make([]warmup, 0, tasks.Len())
+	fresh := false
+	for t := range tasks.All() {
+		w := h.entry.warmup(t)
+		if w.since == 0 || h.joining() {
+			w = warmup{Task: t, since: h.env.Now}
+			fresh = true
+		}
+		list = append(list, w)
+	}
+	d.Soft.warmups, d.Soft.warmupsChanged = list, true
+	if due := h.env.Now + warmupPatience(h.env.Settings); fresh && (h.soft == nil || h.soft.WarmupDue == 0 || due < h.soft.WarmupDue) {
+		d.Soft.Warmup = due
+	}
+}
+
+// applyCopies makes the part of a change that concerns copies of tasks.
+func (s *Soft) applyCopies(c *SoftChange) {
+	if c.warmupsChanged {
+		if m := s.Members[c.Member]; m != nil {
+			m.warmups = c.warmups
+		}
+	}
+	for _, mark := range c.warmupMarks {
+		m := s.Members[mark.member]
+		if m == nil {
+			continue
+		}
+		// The list is that of whoever looks at it: an outcome of a snapshot may be on its way.
+		m.warmups = slices.Clone(m.warmups)
+		i := slices.IndexFunc(m.warmups, func(w warmup) bool { return w.Task == mark.Task })
+		switch {
+		case i >= 0:
+			m.warmups[i] = mark.warmup
+		default:
+			m.warmups = append(m.warmups, mark.warmup)
+		}
+	}
+	for _, mark := range c.restoring {
+		switch {
+		case mark.now == nil:
+			delete(s.restoring, mark.task)
+		default:
+			if s.restoring == nil {
+				s.restoring = map[topology.Task]restoring{}
+			}
+			s.restoring[mark.task] = *mark.now
+		}
+	}
+}
+
+// forgetRestoring forgets what a member has to restore, who is gone.
+func (s *Soft) forgetRestoring(member string) {
+	for t, r := range s.restoring {
+		if r.member == member {
+			delete(s.restoring, t)
+		}
+	}
+}
+
+// tickWarmups looks at all warm-ups of the group, and at what is being restored: what was reported while a target was computed
+// was not looked at, and of some warm-ups nothing may have been reported for too long.
+func tickWarmups(g *fsm.Group, soft *Soft, env *Env, d *Decision) *copyNews {
+	n := &copyNews{
+		copies: copies{group: g, soft: soft, lag: env.Settings.AcceptableRecoveryLag},
+		epoch:  g.Epoch() + 1, quiet: assignmentEpoch(g) < g.Epoch(), line: lineageOf(g),
+	}
+	if !usesWarmups(env) || soft.Topics == nil || !soft.Topics.Configured.Ready() {
+		// With another assignor, or with topics that fit, a new target is computed anyway.
+		d.Soft.Warmup = env.Now + warmupPatience(env.Settings)
+		return n
+	}
+	d.Soft.Warmup = -1
+	for m := range g.Members() {
+		if !currentOf(m).Assigned.Warmup.IsEmpty() && !n.stale(m) {
+			n.tick(m, env, d)
+		}
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(soft.restoring), topology.Task.Compare) {
+		if owner := g.Member(soft.restoring[t].member); owner != nil {
+			n.lookRestoring(owner, t, soft.restoring[t])
+		}
+	}
+	d.Soft.warmupMarks, d.Soft.restoring = n.marks, n.restoring
+	return n
+}
+
+// tick looks at the warm-ups of a member.
+func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
+	patience := warmupPatience(env.Settings)
+	var unreported []topology.Task
+	for t := range currentOf(m).Assigned.Warmup.All() {
+		w := n.copies.soft.Members[m.ID].warmup(t)
+		if !waits(m, t) {
+			continue
+		}
+		_, known := n.copies.offset(m, t)
+		switch {
+		case w.ready:
+		case known:
+			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), env.Now+patience)
+		case w.since == 0 || away(m):
+			w.since = env.Now
+			n.mark(m, w)
+			fallthrough
+		case env.Now < w.since+patience:
+			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), w.since+patience)
+		default:
+			w.ready = true
+			n.mark(m, w)
+			unreported = append(unreported, t)
+		}
+		n.look(m, w)
+	}
+	if unreported != nil {
+		d.Effects = append(d.Effects, WarmupUnreported{Member: m.ID, Tasks: topology.NewTasks(unreported...), AfterMs: patience})
+	}
+}
