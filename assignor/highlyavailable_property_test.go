@@ -68,6 +68,9 @@ func know(spec *Spec, task topology.Task) knowledge {
 	end := int64(-1)
 	for _, m := range spec.Members {
 		if e, ok := m.EndOffsets[task]; ok && e >= 0 && e != math.MaxInt64 {
+			if o := m.Offsets[task]; o != math.MaxInt64 {
+				e = max(e, o)
+			}
 			end = max(end, e)
 		}
 	}

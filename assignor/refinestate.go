@@ -12,7 +12,8 @@ type state struct {
 	// A task has the replicas from start[task] to start[task+1], by process.
 	start    []int32
 	replicas []replica
-	// end is the largest known cumulative end offset of each task over all members; -1 where none is known.
+	// end is the largest known cumulative end offset of each task over all members, each not below what the member has itself;
+	// -1 where none is known.
 	end []int64
 }
 
@@ -111,9 +112,13 @@ func (c *stateReader) read(m int32) {
 			r.offset = max(r.offset, offset)
 		}
 	}
-	for task, offset := range member.EndOffsets {
-		if t := c.number(task); t >= 0 && offset != math.MaxInt64 {
-			c.end[t] = max(c.end[t], offset)
+	for task, end := range member.EndOffsets {
+		if t := c.number(task); t >= 0 && end >= 0 && end != math.MaxInt64 {
+			// An end below the member's own offset is of an earlier time, as a task that was active before tells it.
+			if offset := member.Offsets[task]; offset != math.MaxInt64 {
+				end = max(end, offset)
+			}
+			c.end[t] = max(c.end[t], end)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/coordd/coordd/assignor"
@@ -39,6 +40,12 @@ func TestBadAssignmentsReachNobody(t *testing.T) {
 		"two roles": func(assignor.Spec) (assignor.Assignment, error) {
 			return assignor.Assignment{"A": {Active: all.Active, Standby: set("0_0")}}, nil
 		},
+		"two kinds of copies": func(assignor.Spec) (assignor.Assignment, error) {
+			return assignor.Assignment{"A": all, "B": {Standby: set("0_0"), Warmup: set("0_0")}}, nil
+		},
+		"warm-up beside its owner in a process": func(assignor.Spec) (assignor.Assignment, error) {
+			return assignor.Assignment{"A": all, "B": {Warmup: set("0_1")}}, nil
+		},
 		"task lost": func(assignor.Spec) (assignor.Assignment, error) {
 			return assignor.Assignment{"A": {Active: set("0_0")}}, nil
 		},
@@ -50,7 +57,7 @@ func TestBadAssignmentsReachNobody(t *testing.T) {
 			w.assign = answer
 			join := goodJoin()
 			join.MemberID = "B"
-			if process := "Q"; name != "twice in a process" {
+			if process := "Q"; !strings.HasSuffix(name, "in a process") {
 				join.ProcessID = &process
 			}
 			d := mustReply(t, w, join)

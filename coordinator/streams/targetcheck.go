@@ -2,7 +2,8 @@ package streams
 
 import (
 	"fmt"
-	"sort"
+	"slices"
+	"strings"
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/fsm/record"
@@ -116,13 +117,15 @@ func (c *targetCheck) take(member int32, tasks topology.Tasks, active bool) erro
 	from := 0
 	for i := range tasks {
 		id := tasks[i].Subtopology
-		at, ok := c.find(id, from)
-		from = at + 1
+		at, ok := slices.BinarySearchFunc(c.spec.Subtopologies[from:], id, func(s assignor.Subtopology, id string) int {
+			return strings.Compare(s.ID, id)
+		})
+		from += at
 		for _, partition := range tasks[i].Partitions {
-			if !ok || partition < 0 || partition >= c.spec.Subtopologies[at].Tasks {
+			if !ok || partition < 0 || partition >= c.spec.Subtopologies[from].Tasks {
 				return fmt.Errorf("assignor: member %s got task %s_%d, which does not exist", m.ID, id, partition)
 			}
-			t := c.first[at] + int(partition)
+			t := c.first[from] + int(partition)
 			if active {
 				if other := c.active[t]; other > 0 {
 					return fmt.Errorf("assignor: task %s_%d is active on %s and %s", id, partition, c.spec.Members[other-1].ID, m.ID)
@@ -138,16 +141,6 @@ func (c *targetCheck) take(member int32, tasks topology.Tasks, active bool) erro
 		}
 	}
 	return nil
-}
-
-// find is the place of a subtopology, or where it would be: mostly at from, since both lists are sorted.
-func (c *targetCheck) find(id string, from int) (at int, ok bool) {
-	all := c.spec.Subtopologies
-	if from < len(all) && all[from].ID == id {
-		return from, true
-	}
-	at = sort.Search(len(all), func(i int) bool { return all[i].ID >= id })
-	return at, at < len(all) && all[at].ID == id
 }
 
 // within says whether the tasks are among those that are held, each in its role.
