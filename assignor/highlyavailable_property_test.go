@@ -46,6 +46,12 @@ func drawCluster(t *rapid.T) Spec {
 		spec.Members = append(spec.Members, m)
 	}
 	slices.SortFunc(spec.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	if tags := rapid.IntRange(0, 3).Draw(t, "tags"); tags > 0 {
+		drawTags(t, &spec, tags)
+	}
+	if rapid.Bool().Draw(t, "racks count") {
+		drawRacks(t, &spec)
+	}
 	return spec
 }
 

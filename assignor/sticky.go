@@ -9,8 +9,11 @@ var ErrNoMembers = errors.New("assignor: no members")
 const StickyName = "sticky"
 
 // Sticky returns the assignor that leaves tasks where they are, or where their state is, as far as the balance allows
-// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor). It does not look at racks and never assigns warm-ups. Where Kafka
-// leaves ties open they are broken by process id, then member id.
+// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor). It never assigns warm-ups. Where Kafka leaves ties open they
+// are broken by process id, then member id.
+//
+// Unlike Kafka's it spreads the copies of a task over RackAwareTags where processes differ in them, and places active tasks
+// near their partitions' leaders where LeaderRacks says where those are.
 func Sticky() Assignor { return sticky{} }
 
 type sticky struct{}
@@ -34,7 +37,7 @@ func (sticky) Assign(spec Spec) (Assignment, error) {
 func solveSticky(p *problem) *solution {
 	s := &stickyRun{newSolution(p, p.spec.NumStandbyReplicas)}
 	s.assignActives(s.keepActives())
-	if s.maxCopies > 1 {
+	if s.maxCopies > 1 && !s.spreadStandbys() {
 		s.assignStandbys()
 	}
 	return s.solution

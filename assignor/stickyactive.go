@@ -6,6 +6,7 @@ import "slices"
 // more must give up tasks, nobody else does, so that no more tasks move than must.
 type actives struct {
 	*stickyRun
+	leaders             *leaderRacks
 	least, extraMembers int32
 	// prev is how many tasks a member holds that are not given yet, limit how many of them it may keep.
 	prev, limit []int32
@@ -33,7 +34,7 @@ func (s *stickyRun) assignActives(tasks int32) {
 func newActives(s *stickyRun, tasks int32) *actives {
 	members := int32(len(s.members) - s.numStale)
 	a := &actives{
-		stickyRun: s, least: tasks / members, extraMembers: tasks % members,
+		stickyRun: s, leaders: newLeaderRacks(s.problem), least: tasks / members, extraMembers: tasks % members,
 		prev: make([]int32, len(s.members)), limit: make([]int32, len(s.members)),
 		base: make([]int32, s.numProcesses()), extra: make([]int32, s.numProcesses()), target: make([]int32, s.numTasks()),
 	}
@@ -129,7 +130,7 @@ func (a *actives) alternate(members []int32) {
 
 // keep leaves members what they may keep, the lowest partitions first.
 func (a *actives) keep() {
-	for _, t := range a.byPartition {
+	for _, t := range a.keepOrder() {
 		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] < 0 && a.numCopies[t] == 0 {
 			a.limit[m]--
 			a.give(t, m)
@@ -173,6 +174,10 @@ func (a *actives) holderIn(task, process int32) int32 {
 // placeRest gives what is left to members of the lightest processes: first until each has least, then one more to processes in
 // proportion to their sizes.
 func (a *actives) placeRest(q *pool) {
+	if a.leaders != nil {
+		a.placeNear(q)
+		return
+	}
 	q.open(a.base)
 	opened := 0
 	for t := range int32(a.numTasks()) {

@@ -1,0 +1,193 @@
+package assignor
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// maxPairs bounds the classes of which all pairs are tried. Beyond, copies are chosen one by one.
+const maxPairs = 64
+
+// apartness is how far copies of a task are apart: for each tag as many different values as the processes of its copies have,
+// counted together. A process without a tag differs from all others in it, as nobody knows where it is. Processes that say the
+// same are of one class. They are as their first members say.
+type apartness struct {
+	tags    int
+	classOf []int32 // by process
+	values  []int32 // by class and tag; -1: missing
+	// free are the processes of a class that can get standbys, numFree those of all.
+	free    []int32
+	numFree int
+	// known are the results of reach.
+	known map[string]int
+	key   []byte
+}
+
+// newApartness returns nil where there are no tags, or no two processes that differ.
+func newApartness(p *problem) *apartness {
+	tags := p.spec.RackAwareTags
+	if len(tags) == 0 {
+		return nil
+	}
+	r := &apartness{tags: len(tags), classOf: make([]int32, p.numProcesses()), known: map[string]int{}}
+	numbers := make([]map[string]int32, len(tags))
+	classes := map[string]int32{}
+	values := make([]int32, len(tags))
+	for process := range r.classOf {
+		member := &p.spec.Members[p.members[p.first[process]]]
+		r.key = r.key[:0]
+		for i, tag := range tags {
+			values[i] = -1
+			if value, ok := member.Tags[tag]; ok {
+				if numbers[i] == nil {
+					numbers[i] = map[string]int32{}
+				}
+				n, ok := numbers[i][value]
+				if !ok {
+					n = int32(len(numbers[i]))
+					numbers[i][value] = n
+				}
+				values[i] = n
+			}
+			r.key = binary.BigEndian.AppendUint32(r.key, uint32(values[i]))
+		}
+		free := int32(1)
+		if p.fresh[process] == 0 {
+			free = 0
+		}
+		r.key = append(r.key, byte(free))
+		class, ok := classes[string(r.key)]
+		if !ok {
+			class = int32(len(r.free))
+			classes[string(r.key)] = class
+			r.values = append(r.values, values...)
+			r.free = append(r.free, 0)
+		}
+		r.classOf[process] = class
+		r.free[class] += free
+		r.numFree += int(free)
+	}
+	if len(r.free) == 1 {
+		return nil
+	}
+	return r
+}
+
+func (r *apartness) numClasses() int32 { return int32(len(r.free)) }
+
+// hasRoom reports whether another copy may be in a process of the class, beside copies in processes of the used classes.
+func (r *apartness) hasRoom(used []int32, class int32) bool {
+	room := r.free[class]
+	for _, c := range used {
+		if c == class {
+			room--
+		}
+	}
+	return room > 0
+}
+
+// gain is in how many tags a process of the class differs from all of the used classes.
+func (r *apartness) gain(used []int32, class int32) (n int) {
+	for tag := range r.tags {
+		if r.differs(used, class, tag) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *apartness) differs(used []int32, class int32, tag int) bool {
+	value := r.values[int(class)*r.tags+tag]
+	if value < 0 {
+		return true
+	}
+	for _, c := range used {
+		if r.values[int(c)*r.tags+tag] == value {
+			return false
+		}
+	}
+	return true
+}
+
+// best is the most that one more copy can gain.
+func (r *apartness) best(used []int32) (most int) {
+	for c := range r.numClasses() {
+		if most < r.tags && r.hasRoom(used, c) {
+			most = max(most, r.gain(used, c))
+		}
+	}
+	return most
+}
+
+// exact says that reach finds the most for one and two copies.
+func (r *apartness) exact() bool { return r.numClasses() <= maxPairs }
+
+// reach is what so many more copies can gain beside those of the used classes, whatever the load: the most there is with one
+// tag, with one or two copies, else what choosing the best class first gives.
+func (r *apartness) reach(used []int32, left int) int {
+	if left <= 0 {
+		return 0
+	}
+	r.key = binary.BigEndian.AppendUint32(r.key[:0], uint32(left))
+	for _, c := range used {
+		r.key = binary.BigEndian.AppendUint32(r.key, uint32(c))
+	}
+	if n, ok := r.known[string(r.key)]; ok {
+		return n
+	}
+	return r.findReach(used, left, string(r.key))
+}
+
+// reachWith is reach beside one more class.
+func (r *apartness) reachWith(used []int32, class int32, left int) int {
+	if left <= 0 {
+		return 0
+	}
+	r.key = binary.BigEndian.AppendUint32(r.key[:0], uint32(left))
+	for _, c := range used {
+		r.key = binary.BigEndian.AppendUint32(r.key, uint32(c))
+	}
+	r.key = binary.BigEndian.AppendUint32(r.key, uint32(class))
+	if n, ok := r.known[string(r.key)]; ok {
+		return n
+	}
+	return r.findReach(append(slices.Clip(used), class), left, string(r.key))
+}
+
+func (r *apartness) findReach(used []int32, left int, key string) int {
+	most, choice := -1, int32(-1)
+	pairs := left == 2 && r.tags > 1 && r.exact()
+	for c := range r.numClasses() {
+		if !r.hasRoom(used, c) {
+			continue
+		}
+		n := r.gain(used, c)
+		if pairs {
+			n += r.reachWith(used, c, 1)
+		}
+		if n > most {
+			most, choice = n, c
+		}
+	}
+	if left > 1 && !pairs && choice >= 0 {
+		most += r.reachWith(used, choice, left-1)
+	}
+	r.known[key] = max(0, most)
+	return max(0, most)
+}
+
+// serves reports whether a copy in the class leaves left-1 others able to make up what is needed. At least one class with room
+// does, if need was what reach says. Of many classes it is those that gain most at once.
+func (r *apartness) serves(used []int32, class int32, left, need int) bool {
+	if !r.hasRoom(used, class) {
+		return false
+	}
+	gain := r.gain(used, class)
+	switch {
+	case r.tags == 1:
+		return gain == 1 || need <= left-1 && r.reach(used, left-1) >= need
+	case r.exact():
+		return gain >= need || gain+r.reachWith(used, class, left-1) >= need
+	}
+	return gain >= r.best(used)
+}
