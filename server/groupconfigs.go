@@ -52,6 +52,13 @@ func (c *groupConfigs) of(group string) *coordinator.GroupSettings {
 	return &c.node.config.Streams.Defaults
 }
 
+// stored are the settings that a group has of its own, as this node knows them.
+func (c *groupConfigs) stored(group string) config.GroupConfig {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return groupConfig(c.state.GroupConfig(group))
+}
+
 // update takes over what the system shard says now, and tells the shards whose groups have other settings than before.
 func (c *groupConfigs) update() {
 	index := c.node.system.replica.index.Load()

@@ -89,6 +89,9 @@ type Node struct {
 	// computing has a place for each target assignment that is computed at the same time: a large one takes a core, and
 	// memory, for as long as it lasts.
 	computing chan struct{}
+	// planning has the place for the only plan that is computed at a time: what an operator looks at must not keep the targets of
+	// groups waiting.
+	planning chan struct{}
 
 	draining atomic.Bool
 	ctx      context.Context
@@ -103,7 +106,7 @@ func Start(cfg *config.Node, parts Parts) (*Node, error) {
 		parts.Logger = hclog.NewNullLogger()
 	}
 	n := &Node{
-		config: cfg, log: parts.Logger, clock: newClock(parts.WallClock), parts: parts, computing: make(chan struct{}, max(1, runtime.NumCPU()/2)),
+		config: cfg, log: parts.Logger, clock: newClock(parts.WallClock), parts: parts, computing: make(chan struct{}, max(1, runtime.NumCPU()/2)), planning: make(chan struct{}, 1),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.assignors = newAssignors(cfg.Streams.Assignors)

@@ -134,6 +134,7 @@ type Problem struct {
 type Cluster interface {
 	Leaders
 	Topologies
+	Plans
 	// Status asks all nodes.
 	Status(ctx context.Context) ClusterStatus
 	// Local is this node alone.

@@ -39,6 +39,7 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/group/topology", func(w http.ResponseWriter, r *http.Request) {
 		groupTopology(w, r, func(id string) (GroupTopology, bool) { return c.Topology(r.Context(), id) })
 	})
+	mux.HandleFunc("GET /v1/group/plan", plan(c.Plan))
 	mux.HandleFunc("POST /v1/group/topology/abort", byOperator(change(c.AbortTopology)))
 	mux.HandleFunc("POST /v1/leaders/move", byOperator(change(c.MoveLeader)))
 	mux.HandleFunc("POST /v1/leaders/drain", byOperator(change(c.DrainNode)))
@@ -56,6 +57,7 @@ func NodeHandler(c Cluster) http.Handler {
 	mux.HandleFunc("GET /v1/group", func(w http.ResponseWriter, r *http.Request) { group(w, r, c.LocalGroup) })
 	mux.HandleFunc("GET /v1/group/journal", func(w http.ResponseWriter, r *http.Request) { journal(w, r, c.LocalJournal) })
 	mux.HandleFunc("GET /v1/group/topology", func(w http.ResponseWriter, r *http.Request) { groupTopology(w, r, c.LocalTopology) })
+	mux.HandleFunc("GET /v1/group/plan", plan(c.LocalPlan))
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	mux.HandleFunc("POST /v1/group/topology/abort", change(c.LocalAbortTopology))
 	mux.HandleFunc("POST /v1/leaders/move", change(c.LocalMoveLeader))

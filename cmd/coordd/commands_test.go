@@ -19,7 +19,10 @@ type cluster struct {
 	groups []web.GroupDetail
 	// topologies are those of groups.
 	topologies []web.GroupTopology
-	err        error
+	// plan is what a node plans, whatever it is asked; planned is what it was asked.
+	plan    web.GroupPlan
+	planned *web.PlanRequest
+	err     error
 }
 
 func (c cluster) Status(context.Context) web.ClusterStatus { return c.status }

@@ -19,9 +19,10 @@ func groupsCommand() *cobra.Command {
 		Example: `  coordd groups list --state Stable
   coordd groups describe my-app
   coordd groups topology my-app
-  coordd groups why my-app`,
+  coordd groups why my-app
+  coordd groups plan my-app --add 1`,
 	}
-	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsTopologyCommand(), groupsWhyCommand())
+	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsTopologyCommand(), groupsWhyCommand(), groupsPlanCommand())
 	return c
 }
 

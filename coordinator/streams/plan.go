@@ -17,10 +17,11 @@ import (
 // PlanInput is a change of a group that somebody wants to look at before it is made. All of it happens at once: members that come
 // or go one after the other may end up with other tasks.
 type PlanInput struct {
-	// Add is the number of new processes, with Threads members each and the client tags Tags; they have no state. Threads 0 is as
-	// many as most processes of the group have.
+	// Add is the number of new processes, with Threads members each, the client tags Tags and the rack Rack ("" for none); they have
+	// no state. Threads 0 is as many as most processes of the group have.
 	Add, Threads int
 	Tags         map[string]string
+	Rack         string
 	// Remove are ids of members, instances or processes that leave. What they had on disk goes with them.
 	Remove []string
 	// Settings and Assignor are those that the group would have; nil: as they are.
@@ -40,8 +41,8 @@ const (
 // wrong only by what changes until then, and by what clients do not report.
 type Plan struct {
 	// Epoch is the group epoch for which it was computed, and State the group's state then.
-	Epoch int32
-	State GroupState
+	Epoch, AssignmentEpoch, TopologyEpoch int32
+	State                                 GroupState
 	// Assignor is the name of the assignor that computed it, and Threads the members of each added process.
 	Assignor string
 	Threads  int
@@ -142,7 +143,10 @@ func NewPlanJob(g *fsm.Group, soft *Soft, env *Env, groupID string, in PlanInput
 	if !stands && !topics.Configured.Ready() {
 		return nil, coordinator.Errorf(coordinator.StreamsInvalidTopology, "Group %s has no tasks as long as its topics do not fit: %s", groupID, topics.Configured.Problem.Error())
 	}
-	j := &PlanJob{in: in, gone: map[string]bool{}, plan: Plan{Epoch: g.Epoch(), State: StateOf(g), Assignor: changed.Assignor.Name(), Stands: stands, LedForMs: -1}}
+	j := &PlanJob{in: in, gone: map[string]bool{}, plan: Plan{
+		Epoch: g.Epoch(), AssignmentEpoch: g.AssignmentEpoch(), TopologyEpoch: g.Topology.Epoch, State: StateOf(g),
+		Assignor: changed.Assignor.Name(), Stands: stands, LedForMs: -1,
+	}}
 	if soft.electedAt != 0 {
 		j.plan.LedForMs = max(0, env.Now-soft.electedAt)
 	}
@@ -221,8 +225,8 @@ func (j *PlanJob) add(g *fsm.Group, settings *coordinator.GroupSettings) *coordi
 			"and %d members in all.", j.in.Add, threads, maxPlanAdded)
 	case j.in.Threads != 0 && j.in.Add == 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "The number of threads is that of added processes: add at least one.")
-	case len(j.in.Tags) > 0 && j.in.Add == 0:
-		return coordinator.Errorf(coordinator.InvalidRequest, "The client tags are those of added processes: add at least one.")
+	case (len(j.in.Tags) > 0 || j.in.Rack != "") && j.in.Add == 0:
+		return coordinator.Errorf(coordinator.InvalidRequest, "Client tags and racks are those of added processes: add at least one.")
 	}
 	after := g.NumMembers() - len(j.gone) + j.in.Add*threads
 	switch {
@@ -235,7 +239,7 @@ func (j *PlanJob) add(g *fsm.Group, settings *coordinator.GroupSettings) *coordi
 		return nil
 	}
 	j.plan.Threads = threads
-	j.added = newMembers(g, byProcess, j.in.Add, threads, j.in.Tags)
+	j.added = newMembers(g, byProcess, &j.in, threads)
 	for _, tag := range settings.RackAwareTags {
 		if _, ok := j.in.Tags[tag]; !ok {
 			j.plan.MissingTags = append(j.plan.MissingTags, tag)
@@ -259,7 +263,7 @@ func usualThreads(byProcess map[string][]string) int {
 }
 
 // newMembers are members of processes new-1, new-2 and so on, under names that the group does not have.
-func newMembers(g *fsm.Group, byProcess map[string][]string, n, threads int, tags map[string]string) []assignor.Member {
+func newMembers(g *fsm.Group, byProcess map[string][]string, in *PlanInput, threads int) []assignor.Member {
 	prefix := "new-"
 	taken := func() bool {
 		for m := range g.Members() {
@@ -277,11 +281,15 @@ func newMembers(g *fsm.Group, byProcess map[string][]string, n, threads int, tag
 	for taken() {
 		prefix = "new" + prefix
 	}
+	var rack *string
+	if in.Rack != "" {
+		rack = &in.Rack
+	}
 	var list []assignor.Member
-	for p := range n {
+	for p := range in.Add {
 		process := fmt.Sprintf("%s%d", prefix, p+1)
 		for t := range threads {
-			list = append(list, assignor.Member{ID: fmt.Sprintf("%s-%d", process, t+1), ProcessID: process, Tags: tags})
+			list = append(list, assignor.Member{ID: fmt.Sprintf("%s-%d", process, t+1), ProcessID: process, RackID: rack, Tags: in.Tags})
 		}
 	}
 	return list
