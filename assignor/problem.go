@@ -52,7 +52,8 @@ const (
 type candidate struct {
 	task, member int32
 	holding      holding
-	// offset is the reported cumulative changelog position; 0 when there is none.
+	// known says that offset, the reported cumulative changelog position, is one; it is 0 otherwise.
+	known  bool
 	offset int64
 }
 
@@ -177,7 +178,8 @@ func (p *problem) readCurrent() {
 			}
 			c := candidate{task: t, member: m, holding: h}
 			if len(member.Offsets) > 0 {
-				c.offset = knownOffset(member.Offsets[p.task(t)])
+				offset, ok := member.Offsets[p.task(t)]
+				c.offset, c.known = knownOffset(offset), ok && offset != math.MaxInt64
 			}
 			found = append(found, c)
 		}
@@ -229,7 +231,24 @@ func (p *problem) rankCandidates(found []candidate) {
 	}
 	for t := range int32(p.numTasks()) {
 		if of := p.candidatesOf(t); len(of) > 1 {
+			p.passLaggards(of)
 			slices.SortFunc(of, compareCandidates)
+		}
+	}
+}
+
+// passLaggards takes standbys of a task that are further behind other state of it than the acceptable lag for no better than that:
+// they have been begun while its process was away, and would take longer to be complete.
+func (p *problem) passLaggards(of []candidate) {
+	best := int64(-1)
+	for i := range of {
+		if of[i].holding == reported {
+			best = max(best, of[i].offset)
+		}
+	}
+	for i := range of {
+		if c := &of[i]; c.holding == asStandby && c.known && best-c.offset > p.spec.AcceptableRecoveryLag {
+			c.holding = reported
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (r *refiner) placeCopies(t int32) {
 	of := r.state.replicasOf(t)
 	held := func(as role, caughtUp bool) {
 		for i := range of {
-			if c := &of[i]; c.role == as && c.caughtUp == caughtUp && !r.isStale(c.holder) {
+			if c := &of[i]; c.role == as && c.caughtUp == caughtUp && !r.isStale(c.holder) && !r.passed(t, c) {
 				r.placeStandby(t, c.holder, standbys)
 			}
 		}
@@ -127,6 +127,19 @@ func (r *refiner) placeCopies(t int32) {
 		r.placeStandby(t, m, standbys)
 	}
 	r.placeStandby(t, wanted, standbys)
+}
+
+// passed says that the replica is further behind one of those desired in its place than the acceptable lag.
+func (r *refiner) passed(t int32, c *replica) bool {
+	if c.caughtUp || c.offset < 0 {
+		return false
+	}
+	for _, m := range r.had[1:] {
+		if d := r.state.in(t, r.process[m]); d != nil && d.offset-c.offset > r.spec.AcceptableRecoveryLag {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *refiner) placeStandby(t, member int32, standbys int) {

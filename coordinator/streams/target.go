@@ -221,13 +221,13 @@ func (t *targetInput) assign(spec *assignor.Spec) (assignor.Assignment, error) {
 func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 	n := numMembers(t.group) + 1
 	spec := assignor.Spec{
-		Members:            make([]assignor.Member, 0, n),
-		NumStandbyReplicas: int(t.env.Settings.NumStandbyReplicas),
-		RackAwareTags:      t.env.Settings.RackAwareTags,
+		Members:               make([]assignor.Member, 0, n),
+		NumStandbyReplicas:    int(t.env.Settings.NumStandbyReplicas),
+		RackAwareTags:         t.env.Settings.RackAwareTags,
+		AcceptableRecoveryLag: t.env.Settings.AcceptableRecoveryLag,
 	}
 	if t.copies != nil {
 		spec.NumWarmupReplicas = int(t.env.Settings.NumWarmupReplicas)
-		spec.AcceptableRecoveryLag = t.env.Settings.AcceptableRecoveryLag
 	}
 	stored := make([]*record.TargetMember, 0, n)
 	epochs := make([]int32, 0, n)
