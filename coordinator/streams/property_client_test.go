@@ -22,6 +22,7 @@ type simClient struct {
 	running               topology.Assignment // what it runs
 	report                bool                // the next heartbeat carries the tasks
 	incarnation           int
+	copies                *copyModel // nil: it reports no offsets
 }
 
 func (c *simClient) request() *HeartbeatRequest {
@@ -39,6 +40,7 @@ func (c *simClient) request() *HeartbeatRequest {
 		c.goal = c.running
 		req.Active, req.Standby, req.Warmup = c.running.Active.NonNil(), c.running.Standby.NonNil(), c.running.Warmup.NonNil()
 	}
+	c.copies.report(c, req)
 	return req
 }
 

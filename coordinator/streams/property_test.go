@@ -35,6 +35,7 @@ type simulation struct {
 	rolls    map[*simClient]*topology.Topology
 	aborting bool
 	grace    graceModel
+	copies   *copyModel // nil: nobody reports offsets
 }
 
 func newSimulation(t *rapid.T) *simulation {
@@ -234,6 +235,7 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 		"topics":        wrap(s.changeTopics),
 		"topicsChanged": wrap(s.lookAtTopics),
 		"settings":      wrap(s.changeSettings),
+		"copies":        wrap(s.changeCopies),
 	}
 }
 
@@ -279,7 +281,7 @@ func (s *simulation) changeSettings() {
 	case 5:
 		s.settings.MaxSize = rapid.SampledFrom([]int32{2, 1 << 30}).Draw(s.t, "max")
 	case 6:
-		s.assign = assignor.Sticky()
+		s.assign = builtinAssignor(s.settings.AssignorName)
 		if rapid.Bool().Draw(s.t, "broken") {
 			s.assign = hostile(func(assignor.Spec) (assignor.Assignment, error) { return nil, errors.New("broken") })
 		}
@@ -313,7 +315,7 @@ func (s *simulation) stop(c *simClient) {
 	c.incarnation++
 	*c = simClient{
 		id: fmt.Sprintf("%s.%d", c.id[:2], c.incarnation), process: c.process, instance: c.instance, endpoint: c.endpoint,
-		version: c.version, incarnation: c.incarnation, endpointEpoch: -1,
+		version: c.version, incarnation: c.incarnation, endpointEpoch: -1, copies: c.copies,
 	}
 }
 
@@ -364,7 +366,12 @@ func (s *simulation) passComputing(ms int64) {
 // settle lets the faults end and the clients go on until the group is Stable.
 func (s *simulation) settle() {
 	s.hold, s.late = false, nil
-	s.assign = assignor.Sticky()
+	s.assign = builtinAssignor(s.settings.AssignorName)
+	limit := quietRounds
+	if s.copies != nil {
+		limit = copyRounds
+		defer s.copies.hurry(&s.settings)()
+	}
 	s.settings.MaxSize, s.settings.RackAwareTags = 1<<30, nil
 	n := max(1, s.topics["in2"].Partitions)
 	s.setTopic("in2", n)
@@ -378,7 +385,7 @@ func (s *simulation) settle() {
 	s.passComputing(5000)
 	alive := slices.ContainsFunc(s.clients, func(c *simClient) bool { return c.alive })
 	rounds := 0
-	for ; rounds < quietRounds && alive && !s.settled(); rounds++ {
+	for ; rounds < limit && alive && !s.settled(); rounds++ {
 		s.passComputing(int64(s.settings.HeartbeatIntervalMs))
 		s.round()
 		s.check()
@@ -429,7 +436,7 @@ func (s *simulation) settled() bool {
 			}
 		}
 	}
-	return true
+	return s.noMoves()
 }
 
 // TestGroupsSettleAndKeepTasksApart runs random histories of well-behaved clients over a network that loses, delays and
@@ -438,6 +445,7 @@ func TestGroupsSettleAndKeepTasksApart(t *testing.T) {
 	for range 10 { // each a hundred histories, or as -rapid.checks says
 		rapid.Check(t, func(t *rapid.T) {
 			s := newSimulation(t)
+			s.useWarmups()
 			if rapid.Bool().Draw(t, "running") {
 				s.startAll()
 			}
