@@ -7,7 +7,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/topology"
@@ -39,6 +38,7 @@ func (s *simulation) spared(r *HeartbeatResponse) bool {
 func newRollout(t *rapid.T) (*simulation, []*topology.Topology) {
 	s := newSimulation(t)
 	s.rolls = map[*simClient]*topology.Topology{}
+	s.useWarmups()
 	s.verify = func(before *fsm.Group, d *Decision, after *fsm.Group) error {
 		if err := checkJournal(before, d, after); err != nil {
 			return err
@@ -169,7 +169,8 @@ func (s *simulation) abortUpdate() {
 
 // settleRollout lets the faults end: a group settles, and all tasks run where a member has the group's topology.
 func (s *simulation) settleRollout() {
-	s.hold, s.late, s.assign = false, nil, assignor.Sticky()
+	s.hold, s.late, s.assign = false, nil, builtinAssignor(s.settings.AssignorName)
+	defer s.copies.hurry(&s.settings)()
 	s.settings.MaxSize = 1 << 30
 	for _, name := range []string{"in", "in2", "cl", "cl2"} {
 		s.setTopic(name, 2)
@@ -178,13 +179,16 @@ func (s *simulation) settleRollout() {
 	s.passComputing(int64(s.settings.SessionTimeoutMs) - 1000)
 	s.round()
 	s.passComputing(5000)
-	for range quietRounds {
+	for n := 0; n < quietRounds || n < copyRounds && (StateOf(s.group()) != StateStable || !s.noMoves()); n++ {
 		s.passComputing(int64(s.settings.HeartbeatIntervalMs))
 		s.round()
 		s.check()
 		s.checkTold()
 	}
 	g := s.group()
+	if !s.noMoves() {
+		s.t.Fatal("a warm-up stays one")
+	}
 	if g.NumMembers() == 0 {
 		return
 	}
@@ -250,7 +254,7 @@ func TestRollouts(t *testing.T) {
 				actions[name] = func(t *rapid.T) { s.t = t; act() }
 			}
 			names := []string{"roll", "roll", "restart", "restart", "round", "round", "applyAndBeat", "applyAndBeat", "heartbeat", "heartbeat",
-				"loseResponse", "abort", "create", "lose", "fence", "policy", "failover", "compute", "take", "release", "advance", "topicsChanged"}
+				"loseResponse", "abort", "create", "lose", "fence", "policy", "copies", "failover", "compute", "take", "release", "advance", "topicsChanged"}
 			for range rapid.IntRange(5, 60).Draw(t, "steps") {
 				name := rapid.SampledFrom(names).Draw(t, "action")
 				if !slices.ContainsFunc(s.clients, func(c *simClient) bool { return c.alive }) {
