@@ -140,6 +140,9 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 			unreported = append(unreported, t)
 		}
 		n.look(m, w)
+		if w.ready && n.quiet { // the target that is due may be one of before
+			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), env.Now+minPatienceMs)
+		}
 	}
 	if unreported != nil {
 		d.Effects = append(d.Effects, WarmupUnreported{Member: m.ID, Tasks: topology.NewTasks(unreported...), AfterMs: patience})
