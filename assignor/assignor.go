@@ -30,8 +30,8 @@ type Member struct {
 	Tags    map[string]string
 	Current topology.Assignment
 	// Offsets are the reported cumulative changelog positions by task; nil when nothing was reported.
-	Offsets    map[topology.Task]int64
-	EndOffsets map[topology.Task]int64
+	Offsets    Offsets
+	EndOffsets Offsets
 	// NoWarmups says that the member reports no offsets and can so get no warm-ups.
 	NoWarmups bool
 	// Ready are warm-up tasks of Current that count as caught up although their lag is not known.

@@ -112,7 +112,7 @@ func coldStart(t *rapid.T, spec Spec, out Assignment) (Spec, map[string]map[topo
 	}
 	for i, m := range spec.Members {
 		// Each thread reports all that its process has on disk.
-		after.Members = append(after.Members, Member{ID: "new-" + strconv.Itoa(i*7919%1009), ProcessID: m.ProcessID, Offsets: offsets[m.ProcessID]})
+		after.Members = append(after.Members, Member{ID: "new-" + strconv.Itoa(i*7919%1009), ProcessID: m.ProcessID, Offsets: OffsetsOf(offsets[m.ProcessID])})
 	}
 	slices.SortFunc(after.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	return after, disks
@@ -286,9 +286,10 @@ func TestMigrationsOutliveJoins(t *testing.T) {
 			slices.SortFunc(spec.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 			for i := range spec.Members {
 				m := &spec.Members[i]
-				m.Offsets, m.EndOffsets = map[topology.Task]int64{}, map[topology.Task]int64{}
+				m.Offsets, m.EndOffsets = nil, nil
 				for task := range m.Current.Warmup.All() {
-					m.Offsets[task], m.EndOffsets[task] = rapid.Int64Range(0, 80_000).Draw(t, "offset"), 100_000
+					m.Offsets = append(m.Offsets, TaskOffset{task, rapid.Int64Range(0, 80_000).Draw(t, "offset")})
+					m.EndOffsets = append(m.EndOffsets, TaskOffset{task, 100_000})
 				}
 			}
 			out = assignHA(t, spec)

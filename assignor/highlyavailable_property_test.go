@@ -38,8 +38,8 @@ func drawCluster(t *rapid.T) Spec {
 			m.Ready, m.Restoring = set("ready"), set("restoring")
 		}
 		if rapid.Bool().Draw(t, "reports") {
-			m.Offsets = rapid.MapOfN(task, offset, 0, 6).Draw(t, "offsets")
-			m.EndOffsets = rapid.MapOfN(task, offset, 0, 6).Draw(t, "ends")
+			m.Offsets = OffsetsOf(rapid.MapOfN(task, offset, 0, 6).Draw(t, "offsets"))
+			m.EndOffsets = OffsetsOf(rapid.MapOfN(task, offset, 0, 6).Draw(t, "ends"))
 		}
 		m.NoWarmups = rapid.IntRange(0, 9).Draw(t, "no warm-ups") == 0
 		m.Stale = rapid.IntRange(0, 19).Draw(t, "stale") == 0
@@ -73,8 +73,8 @@ type knowledge struct {
 func know(spec *Spec, task topology.Task) knowledge {
 	end := int64(-1)
 	for _, m := range spec.Members {
-		if e, ok := m.EndOffsets[task]; ok && e >= 0 && e != math.MaxInt64 {
-			if o := m.Offsets[task]; o != math.MaxInt64 {
+		if e, ok := m.EndOffsets.Of(task); ok && e >= 0 && e != math.MaxInt64 {
+			if o, _ := m.Offsets.Of(task); o != math.MaxInt64 {
 				e = max(e, o)
 			}
 			end = max(end, e)
@@ -94,7 +94,7 @@ func know(spec *Spec, task topology.Task) knowledge {
 		}
 	}
 	for _, m := range spec.Members {
-		if o, ok := m.Offsets[task]; ok && o >= 0 && o != math.MaxInt64 && end >= 0 && end-o <= spec.AcceptableRecoveryLag {
+		if o, ok := m.Offsets.Of(task); ok && o >= 0 && o != math.MaxInt64 && end >= 0 && end-o <= spec.AcceptableRecoveryLag {
 			k.caughtUp[m.ProcessID] = true
 		}
 		if m.Current.Active.Contains(task) && !m.Stale {

@@ -86,20 +86,21 @@ func (s *sim) adopt(out Assignment) {
 func (s *sim) report() {
 	for i := range s.spec.Members {
 		m := &s.spec.Members[i]
-		m.Offsets, m.EndOffsets = map[topology.Task]int64{}, map[topology.Task]int64{}
+		offsets, ends := map[topology.Task]int64{}, map[topology.Task]int64{}
 		stateful := func(t topology.Task) bool {
 			return slices.ContainsFunc(s.spec.Subtopologies, func(s Subtopology) bool { return s.ID == t.Subtopology && s.Stateful })
 		}
 		for task, offset := range s.state[m.ProcessID] {
 			if stateful(task) {
-				m.Offsets[task] = offset
+				offsets[task] = offset
 			}
 		}
 		for task := range m.Current.Active.All() {
 			if stateful(task) {
-				m.EndOffsets[task] = simEnd
+				ends[task] = simEnd
 			}
 		}
+		m.Offsets, m.EndOffsets = OffsetsOf(offsets), OffsetsOf(ends)
 	}
 }
 

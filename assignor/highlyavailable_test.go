@@ -18,12 +18,12 @@ func tasksOf(partitions ...int32) topology.Tasks {
 	return topology.NewTasks(all...)
 }
 
-func offsetsOf(offsets map[int32]int64) map[topology.Task]int64 {
+func offsetsOf(offsets map[int32]int64) Offsets {
 	out := map[topology.Task]int64{}
 	for p, o := range offsets {
 		out[topology.Task{Subtopology: "0", Partition: p}] = o
 	}
-	return out
+	return OffsetsOf(out)
 }
 
 // stateful is a group with one stateful subtopology and the usual settings of warm-ups.

@@ -153,6 +153,23 @@ func (p *problem) eachTask(set topology.Tasks, f func(task int32)) {
 	}
 }
 
+// eachOffset calls f with every position of a task that exists, in the same way.
+func (p *problem) eachOffset(o Offsets, f func(task int32, offset *TaskOffset)) {
+	subtopologies := p.spec.Subtopologies
+	i := 0
+	for k := range o {
+		for i < len(subtopologies) && subtopologies[i].ID < o[k].Subtopology {
+			i++
+		}
+		if i == len(subtopologies) {
+			return
+		}
+		if at := o[k].Partition; subtopologies[i].ID == o[k].Subtopology && at >= 0 && at < subtopologies[i].Tasks {
+			f(p.firstTask[i]+at, &o[k])
+		}
+	}
+}
+
 // readCurrent collects who holds, or may have the state of, which task.
 func (p *problem) readCurrent() {
 	p.prevActive = make([]int32, p.numTasks())
@@ -160,10 +177,6 @@ func (p *problem) readCurrent() {
 		p.prevActive[t] = -1
 	}
 	var found []candidate
-	ids := make(map[string]int, len(p.spec.Subtopologies))
-	for i, s := range p.spec.Subtopologies {
-		ids[s.ID] = i
-	}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
 		if p.stale != nil && p.stale[m] {
@@ -178,7 +191,7 @@ func (p *problem) readCurrent() {
 			}
 			c := candidate{task: t, member: m, holding: h}
 			if len(member.Offsets) > 0 {
-				offset, ok := member.Offsets[p.task(t)]
+				offset, ok := member.Offsets.Of(p.task(t))
 				c.offset, c.known = knownOffset(offset), ok && offset != math.MaxInt64
 			}
 			found = append(found, c)
@@ -186,14 +199,12 @@ func (p *problem) readCurrent() {
 		p.eachTask(member.Current.Standby, func(t int32) { replica(t, asStandby) })
 		p.eachTask(member.Current.Warmup, func(t int32) { replica(t, asWarmup) })
 		p.hasWarmups = p.hasWarmups || len(member.Current.Warmup) > 0
-		for task, offset := range member.Offsets {
-			i, ok := ids[task.Subtopology]
-			if !ok || task.Partition < 0 || task.Partition >= p.spec.Subtopologies[i].Tasks || !p.spec.Subtopologies[i].Stateful {
-				continue
+		p.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
+			if p.stateful(t) {
+				// A holder of a replica is a candidate already; to be one again, after itself, changes nothing.
+				found = append(found, candidate{task: t, member: m, offset: knownOffset(o.Offset)})
 			}
-			// A holder of a replica is a candidate already; to be one again, after itself, changes nothing.
-			found = append(found, candidate{task: p.firstTask[i] + task.Partition, member: m, offset: knownOffset(offset)})
-		}
+		})
 	}
 	p.rankCandidates(found)
 }

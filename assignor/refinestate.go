@@ -44,13 +44,10 @@ type replica struct {
 func readState(p *problem) *state {
 	c := &stateReader{
 		state: &state{problem: p, end: make([]int64, p.numTasks())},
-		at:    make([]int32, p.numTasks()), ids: make(map[string]int32, len(p.spec.Subtopologies)),
+		at:    make([]int32, p.numTasks()),
 	}
 	for t := range c.end {
 		c.end[t], c.at[t] = -1, -1
-	}
-	for i, s := range p.spec.Subtopologies {
-		c.ids[s.ID] = int32(i)
 	}
 	for m := range p.members {
 		c.read(int32(m))
@@ -70,7 +67,6 @@ type stateReader struct {
 	// found are the replicas in the order of processes; at is the place in it of each task's last one.
 	found []replica
 	at    []int32
-	ids   map[string]int32
 }
 
 // of is the replica of the task in the member's process.
@@ -106,30 +102,27 @@ func (c *stateReader) read(m int32) {
 			r.lost = true
 		}
 	})
-	for task, offset := range member.Offsets {
-		if t := c.number(task); t >= 0 && offset >= 0 && offset != math.MaxInt64 {
+	c.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
+		if o.Offset >= 0 && o.Offset != math.MaxInt64 {
 			r := c.of(t, m)
-			r.offset = max(r.offset, offset)
+			r.offset = max(r.offset, o.Offset)
 		}
-	}
-	for task, end := range member.EndOffsets {
-		if t := c.number(task); t >= 0 && end >= 0 && end != math.MaxInt64 {
-			// An end below the member's own offset is of an earlier time, as a task that was active before tells it.
-			if offset := member.Offsets[task]; offset != math.MaxInt64 {
-				end = max(end, offset)
-			}
-			c.end[t] = max(c.end[t], end)
+	})
+	own := member.Offsets
+	c.eachOffset(member.EndOffsets, func(t int32, e *TaskOffset) {
+		end := e.Offset
+		if end < 0 || end == math.MaxInt64 {
+			return
 		}
-	}
-}
-
-// number is the number of a task, -1 for one that does not exist.
-func (c *stateReader) number(task topology.Task) int32 {
-	i, ok := c.ids[task.Subtopology]
-	if !ok || task.Partition < 0 || task.Partition >= c.spec.Subtopologies[i].Tasks {
-		return -1
-	}
-	return c.firstTask[i] + task.Partition
+		for len(own) > 0 && own[0].Compare(e.Task) < 0 {
+			own = own[1:]
+		}
+		// An end below the member's own offset is of an earlier time, as a task that was active before tells it.
+		if len(own) > 0 && own[0].Task == e.Task && own[0].Offset != math.MaxInt64 {
+			end = max(end, own[0].Offset)
+		}
+		c.end[t] = max(c.end[t], end)
+	})
 }
 
 // sort orders what was found by task in one pass of counting.

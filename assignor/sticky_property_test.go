@@ -34,7 +34,7 @@ func drawSpec(t *rapid.T) Spec {
 		spec.Members = append(spec.Members, Member{
 			ID: fmt.Sprintf("m%d", i*5%9), ProcessID: fmt.Sprintf("p%d", rapid.IntRange(0, 4).Draw(t, "process")),
 			Current: topology.Assignment{Active: set("active").WithEpoch(1), Standby: set("standby"), Warmup: set("warmup")},
-			Offsets: rapid.MapOfN(task, rapid.Int64Range(-1, 5), 0, 6).Draw(t, "offsets"),
+			Offsets: OffsetsOf(rapid.MapOfN(task, rapid.Int64Range(-1, 5), 0, 6).Draw(t, "offsets")),
 		})
 	}
 	slices.SortFunc(spec.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
@@ -193,9 +193,9 @@ func TestStickyGivesARestartedProcessItsStateBack(t *testing.T) {
 			if m.ProcessID != restarted {
 				continue
 			}
-			m.Offsets = map[topology.Task]int64{}
+			m.Offsets = nil
 			for task := range m.Current.Active.All() {
-				m.Offsets[task] = 100
+				m.Offsets = append(m.Offsets, TaskOffset{task, 100})
 			}
 			want = want.Union(m.Current.Active.WithoutEpochs())
 			m.ID, m.Current = "restarted-"+m.ID, topology.Assignment{}

@@ -43,7 +43,7 @@ func parseSpec(t *testing.T, d *datadriven.TestData) Spec {
 			spec.Subtopologies = append(spec.Subtopologies, Subtopology{ID: f[1], Tasks: int32(atoi(t, fields["tasks"])), Stateful: stateful})
 		case "member":
 			spec.Members = append(spec.Members, Member{
-				ID: f[1], ProcessID: fields["process"], Offsets: parseOffsets(t, fields["offsets"]),
+				ID: f[1], ProcessID: fields["process"], Offsets: OffsetsOf(parseOffsets(t, fields["offsets"])),
 				Current: topology.Assignment{Active: parseTasks(t, fields["active"]).WithEpoch(4), Standby: parseTasks(t, fields["standby"]), Warmup: parseTasks(t, fields["warmup"])},
 			})
 		default:

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
@@ -41,10 +42,7 @@ type HeartbeatRequest struct {
 }
 
 // TaskOffset is a reported position of a task: the sum over its changelog partitions.
-type TaskOffset struct {
-	topology.Task
-	Offset int64
-}
+type TaskOffset = assignor.TaskOffset
 
 // HeartbeatResponse is StreamsGroupHeartbeatResponse. Task lists are either all nil or all non-nil.
 type HeartbeatResponse struct {

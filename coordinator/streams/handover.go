@@ -230,6 +230,10 @@ func (r *handoverReader) offsets() []TaskOffset {
 			return nil
 		}
 		list[i].Offset, r.b = offset, r.b[size:]
+		if i > 0 && list[i-1].Compare(list[i].Task) >= 0 {
+			r.fail()
+			return nil
+		}
 	}
 	return list
 }

@@ -287,7 +287,9 @@ func slowly(spec assignor.Spec) (assignor.Assignment, error) {
 	from, to := &spec.Members[0], &spec.Members[1]
 	for p := range spec.Subtopologies[0].Tasks {
 		task := topology.Task{Subtopology: "0", Partition: p}
-		caughtUp := to.Ready.Contains(task) && to.Offsets[task] >= from.EndOffsets[task]
+		offset, _ := to.Offsets.Of(task)
+		end, _ := from.EndOffsets.Of(task)
+		caughtUp := to.Ready.Contains(task) && offset >= end
 		switch {
 		case to.Current.Active.Contains(task) || caughtUp:
 			second.Add(task)

@@ -2,7 +2,6 @@ package streams
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -200,13 +199,7 @@ func (r *planRun) catchUp(goals assignor.Assignment) {
 		m := &r.spec.Members[i]
 		goal := goals[m.ID]
 		m.Current, m.Ready, m.Restoring = topology.Assignment{Active: goal.Active.WithoutEpochs(), Standby: goal.Standby, Warmup: goal.Warmup}, goal.Warmup, nil
-		offsets, ends := maps.Clone(m.Offsets), maps.Clone(m.EndOffsets)
-		if offsets == nil {
-			offsets = map[topology.Task]int64{}
-		}
-		if ends == nil {
-			ends = map[topology.Task]int64{}
-		}
+		offsets, ends := offsetMap(m.Offsets), offsetMap(m.EndOffsets)
 		for role := range record.TaskRole(3) {
 			for t := range tasksIn(&goal, role).All() {
 				if r.stateful[t.Subtopology] {
@@ -215,8 +208,16 @@ func (r *planRun) catchUp(goals assignor.Assignment) {
 				}
 			}
 		}
-		m.Offsets, m.EndOffsets = offsets, ends
+		m.Offsets, m.EndOffsets = assignor.OffsetsOf(offsets), assignor.OffsetsOf(ends)
 	}
+}
+
+func offsetMap(o assignor.Offsets) map[topology.Task]int64 {
+	m := make(map[topology.Task]int64, len(o))
+	for i := range o {
+		m[o[i].Task] = o[i].Offset
+	}
+	return m
 }
 
 // restore is what a process has to restore of a task that it gets.
@@ -264,12 +265,13 @@ func copiesOf(members []assignor.Member) planCopies {
 		if m.Offsets != nil {
 			c.reports[m.ProcessID] = true
 		}
-		for t, end := range m.EndOffsets {
-			if end >= 0 && end < math.MaxInt64 {
+		for _, e := range m.EndOffsets {
+			if t, end := e.Task, e.Offset; end >= 0 && end < math.MaxInt64 {
 				c.ends[t] = max(c.ends[t], end)
 			}
 		}
-		for t, offset := range m.Offsets {
+		for _, o := range m.Offsets {
+			t, offset := o.Task, o.Offset
 			if key := (processTask{m.ProcessID, t}); offset >= 0 && offset < math.MaxInt64 {
 				c.offsets[key], c.seen[t] = max(c.offsets[key], offset), max(c.seen[t], offset)
 			} else {

@@ -304,7 +304,7 @@ func (s *Soft) offsets(member string) memberOffsets {
 func assignorMember(id string, meta *record.MemberMetadata, c *record.CurrentAssignment, o memberOffsets) assignor.Member {
 	m := assignor.Member{
 		ID: id, ProcessID: meta.ProcessID, InstanceID: meta.InstanceID, RackID: meta.RackID,
-		Current: c.Assigned, Offsets: offsetMap(o.tasks), EndOffsets: offsetMap(o.ends),
+		Current: c.Assigned, Offsets: offsetsOf(o.tasks), EndOffsets: offsetsOf(o.ends),
 	}
 	if len(meta.ClientTags) > 0 {
 		m.Tags = make(map[string]string, len(meta.ClientTags))
@@ -315,13 +315,10 @@ func assignorMember(id string, meta *record.MemberMetadata, c *record.CurrentAss
 	return m
 }
 
-func offsetMap(list []TaskOffset) map[topology.Task]int64 {
+// offsetsOf is a list of offsets, nil where it is empty: the lists are sorted and replaced, never changed.
+func offsetsOf(list []TaskOffset) assignor.Offsets {
 	if len(list) == 0 {
 		return nil
 	}
-	m := make(map[topology.Task]int64, len(list))
-	for _, o := range list {
-		m[o.Task] = o.Offset
-	}
-	return m
+	return list
 }

@@ -147,13 +147,10 @@ func WithOffsets(spec assignor.Spec) assignor.Spec {
 		if m.Current.IsEmpty() {
 			continue
 		}
-		m.Offsets = make(map[topology.Task]int64, m.Current.Len())
-		m.EndOffsets = make(map[topology.Task]int64, m.Current.Len())
-		for _, role := range [...]topology.Tasks{m.Current.Active, m.Current.Standby, m.Current.Warmup} {
-			for t := range role.All() {
-				m.Offsets[t], m.EndOffsets[t] = endOffset, endOffset
-			}
+		for t := range m.Current.Active.Union(m.Current.Standby).Union(m.Current.Warmup).All() {
+			m.Offsets = append(m.Offsets, assignor.TaskOffset{Task: t, Offset: endOffset})
 		}
+		m.EndOffsets = m.Offsets
 	}
 	return spec
 }
