@@ -73,10 +73,34 @@ func (w *world) targetOf(tb testing.TB) *targetInput {
 		validated: line.validated(groupMetadata(g).ValidatedTopologyEpoch, topics.Configured)}
 }
 
-// BenchmarkTarget computes the target of a group anew: all of it, the assignor alone, and what is done before and after it.
+// report has every member report that its tasks are caught up.
+func (w *world) report() {
+	for m := range w.group().Members() {
+		var list []TaskOffset
+		a := m.Target.Assignment
+		for t := range a.Active.Union(a.Standby).All() {
+			list = append(list, TaskOffset{Task: t, Offset: 1_000_000})
+		}
+		w.soft.Members[m.ID].TaskOffsets, w.soft.Members[m.ID].TaskEndOffsets = list, list
+	}
+}
+
+// BenchmarkTarget computes the target of a group anew: all of it, the assignor alone, and what is done before and after it;
+// without and with offsets that every member reported.
 func BenchmarkTarget(b *testing.B) {
-	for _, members := range []int{1000, 5000} {
-		w := statefulWorld(b, members)
+	for _, c := range []struct {
+		members  int
+		offsets  bool
+		assignor assignor.Assignor
+	}{
+		{1000, false, assignor.Sticky()}, {1000, true, assignor.HighlyAvailable()},
+		{5000, false, assignor.Sticky()}, {5000, true, assignor.HighlyAvailable()},
+	} {
+		w := statefulWorld(b, c.members)
+		w.assign = c.assignor
+		if c.offsets {
+			w.report()
+		}
 		t := w.targetOf(b)
 		spec, _ := t.spec()
 		goals, err := t.env.Assignor.Assign(spec)
@@ -92,7 +116,7 @@ func BenchmarkTarget(b *testing.B) {
 			{"spec", func() error { t.spec(); return nil }},
 			{"check", func() error { return checkAssignment(&spec, goals) }},
 		} {
-			b.Run(fmt.Sprintf("members=%d/%s", members, part.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("members=%d/%s/%s", c.members, c.assignor.Name(), part.name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := part.run(); err != nil {

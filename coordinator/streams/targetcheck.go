@@ -2,8 +2,7 @@ package streams
 
 import (
 	"fmt"
-	"slices"
-	"strings"
+	"sort"
 
 	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/fsm/record"
@@ -117,15 +116,13 @@ func (c *targetCheck) take(member int32, tasks topology.Tasks, active bool) erro
 	from := 0
 	for i := range tasks {
 		id := tasks[i].Subtopology
-		at, ok := slices.BinarySearchFunc(c.spec.Subtopologies[from:], id, func(s assignor.Subtopology, id string) int {
-			return strings.Compare(s.ID, id)
-		})
-		from += at
+		at, ok := c.find(id, from)
+		from = at + 1
 		for _, partition := range tasks[i].Partitions {
-			if !ok || partition < 0 || partition >= c.spec.Subtopologies[from].Tasks {
+			if !ok || partition < 0 || partition >= c.spec.Subtopologies[at].Tasks {
 				return fmt.Errorf("assignor: member %s got task %s_%d, which does not exist", m.ID, id, partition)
 			}
-			t := c.first[from] + int(partition)
+			t := c.first[at] + int(partition)
 			if active {
 				if other := c.active[t]; other > 0 {
 					return fmt.Errorf("assignor: task %s_%d is active on %s and %s", id, partition, c.spec.Members[other-1].ID, m.ID)
@@ -141,6 +138,16 @@ func (c *targetCheck) take(member int32, tasks topology.Tasks, active bool) erro
 		}
 	}
 	return nil
+}
+
+// find is the place of a subtopology, or where it would be: mostly at from, since both lists are sorted.
+func (c *targetCheck) find(id string, from int) (at int, ok bool) {
+	all := c.spec.Subtopologies
+	if from < len(all) && all[from].ID == id {
+		return from, true
+	}
+	at = sort.Search(len(all), func(i int) bool { return all[i].ID >= id })
+	return at, at < len(all) && all[at].ID == id
 }
 
 // within says whether the tasks are among those that are held, each in its role.
