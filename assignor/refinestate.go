@@ -53,6 +53,12 @@ func readState(p *problem) *state {
 		c.read(int32(m))
 	}
 	c.sort()
+	// A client that found nothing to restore may tell an end of long ago.
+	for i := range c.replicas {
+		if r := &c.replicas[i]; r.role != dormant && c.end[r.task] >= 0 {
+			c.end[r.task] = max(c.end[r.task], r.offset)
+		}
+	}
 	limit := p.spec.AcceptableRecoveryLag
 	for i := range c.replicas {
 		r := &c.replicas[i]

@@ -86,8 +86,8 @@ func (o *observer) event(number uint32, e shard.Event) {
 	case e.Grace != nil:
 		o.grace(e.Group, e.Grace)
 	case e.Unreported != nil:
-		o.log.Warn("warm-ups count as caught up: their member's process reported no offset of them; their tasks move now, and it may have to "+
-			"restore them first", "group", cut(e.Group), "member", cut(e.Unreported.Member), "tasks", cut(taskList(e.Unreported.Tasks)),
+		o.log.Warn("warm-ups count as caught up: nothing was reported by which it is known how far behind they are; their tasks move now, and "+
+			"their member may have to restore them first", "group", cut(e.Group), "member", cut(e.Unreported.Member), "tasks", cut(taskList(e.Unreported.Tasks)),
 			"after", time.Duration(e.Unreported.AfterMs)*time.Millisecond)
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))

@@ -13,8 +13,8 @@ import (
 // Which copies of tasks are caught up, by the offsets that members report. Only groups whose assignor uses warm-ups ask:
 // there a copy that has caught up, and a state that was lost, are reasons for the next target.
 
-// unreportedIntervals is within how many times task.offset.interval.ms a warm-up's process must report an offset of it. Later the
-// warm-up counts as caught up: nothing will ever be known of it, and its task must not wait for ever.
+// unreportedIntervals is within how many times task.offset.interval.ms it must be known how far behind a warm-up is. Later the
+// warm-up counts as caught up: it may never be known, and its task must not wait for ever.
 const unreportedIntervals = 2
 
 // warmup is what only the leader knows of a warm-up of a member.
@@ -38,11 +38,12 @@ type restoring struct {
 	raised int32
 }
 
-// WarmupUnreported says that warm-ups of a member count as caught up because nothing was reported of them.
+// WarmupUnreported says that warm-ups of a member count as caught up because nothing was reported by which it is known how far behind
+// they are.
 type WarmupUnreported struct {
 	Member string
 	Tasks  topology.Tasks
-	// AfterMs is for how long nothing was reported.
+	// AfterMs is for how long it was not known.
 	AfterMs int64
 }
 
@@ -73,8 +74,23 @@ func reported(list []TaskOffset, t topology.Task) (int64, bool) {
 	return list[i].Offset, true
 }
 
-// end is the largest end offset that any member reported of the task.
+// end is the end of the task's changelog as far as it is known: the largest end offset that any member reported. A client that
+// found nothing to restore may tell an end of long ago, so that it is no less than where a copy is that a member runs.
 func (c *copies) end(t topology.Task) (end int64, known bool) {
+	if end, known = c.reportedEnd(t); !known || !c.group.HasReplica(t) {
+		return end, known
+	}
+	for m := range c.group.Members() {
+		if hasTask(&currentOf(m).Assigned, t) {
+			if offset, ok := reported(c.of(m.ID).tasks, t); ok {
+				end = max(end, offset)
+			}
+		}
+	}
+	return end, known
+}
+
+func (c *copies) reportedEnd(t topology.Task) (end int64, known bool) {
 	consider := func(list []TaskOffset) {
 		if n, ok := reported(list, t); ok && (!known || n > end) {
 			end, known = n, true

@@ -47,7 +47,7 @@ func (n *copyNews) look(m *fsm.Member, w warmup) {
 		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
 			w.raised = n.epoch
 			n.mark(m, w)
-			n.raise(CauseWarmup, fmt.Sprintf("nothing was reported of warm-up %s on %s", taskText(w.Task), m.ID))
+			n.raise(CauseWarmup, fmt.Sprintf("it is not known how far behind warm-up %s on %s is", taskText(w.Task), m.ID))
 		}
 	case known && records <= n.copies.lag:
 		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
@@ -185,7 +185,7 @@ func (h *heartbeat) lookAtHolders(n *copyNews, t topology.Task) {
 }
 
 // noticeLost compares what the member reports of the active tasks that it runs with what it needs, and with what it reported
-// before. Reports of others are of another time and say nothing of it.
+// before. An end that others have reported is of an earlier time: the member is no less behind than that.
 func (h *heartbeat) noticeLost(n *copyNews) {
 	if h.offsets.tasks == nil {
 		return // an end alone may be newer than the offset
@@ -205,6 +205,11 @@ func (h *heartbeat) noticeLost(n *copyNews) {
 		if h.offsets.ends == nil || !ok { // the end may be of long ago
 			r.had = max(r.had, last)
 			end, ok = max(end, r.had), ok || known || last-offset > n.copies.lag
+			if h.group.HasReplica(t) {
+				if other, told := n.copies.end(t); told {
+					end, ok = max(end, other), true
+				}
+			}
 		}
 		switch lost := ok && end-offset > n.copies.lag; {
 		case ok && !lost && known:

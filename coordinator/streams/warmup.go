@@ -88,7 +88,8 @@ func (s *Soft) forgetRestoring(member string) {
 }
 
 // tickWarmups looks at all warm-ups of the group, and at what is being restored: what was reported while a target was computed
-// was not looked at, and of some warm-ups nothing may have been reported for too long.
+// was not looked at, and of some warm-ups it may not have been reported for too long how far behind they are. A client
+// never tells that of a copy for which it has found nothing to restore, as in an app that has nothing to do.
 func tickWarmups(g *fsm.Group, soft *Soft, env *Env, d *Decision) *copyNews {
 	n := &copyNews{
 		copies: copies{group: g, soft: soft, lag: env.Settings.AcceptableRecoveryLag},
@@ -123,7 +124,7 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 		if !waits(m, t) {
 			continue
 		}
-		_, known := n.copies.offset(m, t)
+		_, known := n.copies.behind(m, t)
 		switch {
 		case w.ready:
 		case known:
