@@ -126,34 +126,37 @@ func (a *actives) roomNear(tasks []int32) []int32 {
 		}
 	}
 	open := len(tasks)
-	unshared := make([]int32, len(room))
 	for p, n := range room {
 		open -= int(n)
 		if r := a.leaders.ofProcess[p]; r >= 0 {
 			lacking[r] -= n
 		}
 	}
-	for m, n := range a.count {
-		if n <= a.least && !a.isStale(int32(m)) {
-			unshared[a.process[m]]++
-		}
-	}
-	shared := make([]int32, len(room))
-	for p := range shared {
-		shared[p] = min(a.extra[p], unshared[p])
-		unshared[p] -= shared[p]
-	}
-	// First as is in proportion to the sizes of processes; then beyond, where others keep more than their share.
-	for _, limit := range [][]int32{shared, unshared} {
-		open = a.shareNear(room, limit, lacking, open, true)
-		open = a.shareNear(room, limit, lacking, open, false)
+	for _, limit := range a.roomBeyond() {
+		open = a.shareNear(room, limit, lacking, open)
 	}
 	return room
 }
 
-// shareNear gives open places to the lightest processes within their limits, with near only to those in racks that lack places,
-// and returns how many are left.
-func (a *actives) shareNear(room, limit, lacking []int32, open int, near bool) int {
+// roomBeyond is how many tasks beyond least each process may get yet: those that it gets in proportion to its size, rounded up,
+// and then what its members can have, as others may keep more than their share.
+func (a *actives) roomBeyond() [2][]int32 {
+	share, rest := make([]int32, a.numProcesses()), make([]int32, a.numProcesses())
+	for m, n := range a.count {
+		if n <= a.least && !a.isStale(int32(m)) {
+			rest[a.process[m]]++
+		}
+	}
+	for p := range rest {
+		share[p] = min(a.extra[p], rest[p])
+		rest[p] -= share[p]
+	}
+	return [2][]int32{share, rest}
+}
+
+// shareNear gives open places within limits to the lightest process again and again, and returns how many are left. Which of the
+// processes that are equally loaded at the end get the last places is for racks to say: first those that lack places.
+func (a *actives) shareNear(room, limit, lacking []int32, open int) int {
 	load := func(p int32) float64 { return float64(a.processCount[p]+room[p]) / float64(a.size(p)) }
 	q := &pool{solution: a.solution}
 	for p := range int32(len(room)) {
@@ -161,21 +164,62 @@ func (a *actives) shareNear(room, limit, lacking []int32, open int, near bool) i
 			q.push(processLoad{load(p), p})
 		}
 	}
+	var equal []int32 // that got a place at the last load, or could have got one
+	last := -1.0
+	got := 0
 	for open > 0 && !q.full() {
-		p := q.heap[0].process
-		r := a.leaders.ofProcess[p]
-		if limit[p] == 0 || near && (r < 0 || lacking[r] <= 0) {
-			q.pop()
-			continue
+		top := &q.heap[0]
+		if top.load > last {
+			for _, p := range equal[:got] {
+				a.placed(lacking, p)
+			}
+			equal, got, last = equal[:0], 0, top.load
 		}
-		if r >= 0 {
-			lacking[r]--
-		}
-		room[p]++
-		limit[p]--
+		p := top.process
+		equal = append(equal, p)
+		got++
 		open--
-		q.heap[0].load = load(p)
-		q.sift(0)
+		room[p]++
+		if limit[p]--; limit[p] == 0 {
+			q.pop()
+		} else {
+			top.load = load(p)
+			q.sift(0)
+		}
 	}
+	for ; !q.full() && q.heap[0].load == last; q.pop() {
+		equal = append(equal, q.heap[0].process)
+	}
+	a.shareLast(room, limit, lacking, equal, got)
 	return open
+}
+
+// shareLast gives the places that the first of some equally loaded processes got to those of them in racks that lack places, and then
+// to others.
+func (a *actives) shareLast(room, limit, lacking, equal []int32, places int) {
+	for _, p := range equal[:places] {
+		room[p]--
+		limit[p]++
+	}
+	served := make([]bool, len(equal))
+	for _, near := range []bool{true, false} {
+		for i, p := range equal {
+			r := a.leaders.ofProcess[p]
+			if places == 0 || served[i] || near && (r < 0 || lacking[r] <= 0) {
+				continue
+			}
+			served[i] = true
+			places--
+			room[p]++
+			limit[p]--
+			a.placed(lacking, p)
+		}
+	}
+}
+
+// placed counts a place of a process for its rack.
+func (a *actives) placed(lacking []int32, process int32) {
+	if r := a.leaders.ofProcess[process]; r >= 0 {
+		lacking[r]--
+	}
 }

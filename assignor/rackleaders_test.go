@@ -91,10 +91,11 @@ func mostNear(leaders, processes []string, total, least, most int) int {
 	return best
 }
 
-// A first assignment has the fewest tasks away from their leaders that members with equally many tasks allow.
+// A first assignment has the fewest tasks away from their leaders that processes of one size with equally many tasks allow; members
+// have equally many, too.
 func TestFreshTasksAreNearTheirLeaders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		spec := group(rapid.IntRange(1, 6).Draw(t, "processes"), 1, drawSubtopologies(t)...)
+		spec := group(rapid.IntRange(1, 6).Draw(t, "processes"), rapid.IntRange(1, 3).Draw(t, "threads"), drawSubtopologies(t)...)
 		drawRacks(t, &spec)
 		out := assign(t, spec)
 		var leaders, processes []string
@@ -103,8 +104,8 @@ func TestFreshTasksAreNearTheirLeaders(t *testing.T) {
 			total += int(s.Tasks)
 			leaders = append(leaders, s.LeaderRacks...)
 		}
-		for _, m := range spec.Members {
-			processes = append(processes, rackOf(spec)[m.ProcessID])
+		for _, rack := range rackOf(spec) {
+			processes = append(processes, rack)
 		}
 		n := len(processes)
 		if got, want := numNear(spec, out), mostNear(leaders, processes, total, total/n, (total+n-1)/n); got != want {
@@ -123,6 +124,19 @@ func withoutLeaders(spec Spec) Spec {
 		spec.Subtopologies[i].LeaderRacks = nil
 	}
 	return spec
+}
+
+// activeLoads are the sorted numbers of active tasks of processes.
+func activeLoads(spec Spec, out Assignment) (loads []int) {
+	count := map[string]int{}
+	for _, m := range spec.Members {
+		count[m.ProcessID] += out[m.ID].Active.Len()
+	}
+	for _, n := range count {
+		loads = append(loads, n)
+	}
+	slices.Sort(loads)
+	return loads
 }
 
 // Whatever the group, racks make no assignment unsound, nobody moves for their sake, and processes have as many tasks as without.
@@ -165,7 +179,10 @@ func TestLeadersMoveNobody(t *testing.T) {
 		if a, b := moved(fewer, with), moved(fewer, without); a != b {
 			t.Fatalf("%d tasks of living owners move, %d without racks", a, b)
 		}
-		if a, b := numNear(fewer, with), numNear(fewer, without); a < b && spread(fewer, with) <= spread(fewer, without) && spec.NumStandbyReplicas == 0 {
+		if a, b := activeLoads(fewer, with), activeLoads(fewer, without); !slices.Equal(a, b) {
+			t.Fatalf("processes have %v active tasks, %v without racks", a, b)
+		}
+		if a, b := numNear(fewer, with), numNear(fewer, without); a < b {
 			t.Fatalf("%d tasks near their leaders, %d without regard to them", a, b)
 		}
 	})
