@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,7 +60,10 @@ func (n *Node) LocalPlan(ctx context.Context, r web.PlanRequest) (web.GroupPlan,
 	defer func() { <-n.planning }()
 	began := time.Now()
 	p, err := response.Job.Run(func() bool { return ctx.Err() == nil && time.Since(began) < planPatience })
-	if err != nil {
+	var refused *coordinator.Error
+	if errors.As(err, &refused) {
+		return web.GroupPlan{}, refusedPlan(refused)
+	} else if err != nil {
 		return web.GroupPlan{}, web.Refuse(web.Conflict, "the assignor makes no assignment of it: %v", err)
 	}
 	view := planView(p)

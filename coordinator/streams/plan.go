@@ -112,13 +112,11 @@ type PlanJob struct {
 	in     PlanInput
 	target *TargetJob
 	plan   Plan
-	gone   map[string]bool
-	added  []assignor.Member
 }
 
-// NewPlanJob checks a plan and takes the snapshot that it is computed from. soft may be nil. It refuses with GROUP_ID_NOT_FOUND,
-// with INVALID_REQUEST what is wrong with the input, with STREAMS_INVALID_TOPOLOGY a group whose topology or topics give no
-// tasks, and with COORDINATOR_NOT_AVAILABLE where the topics are not known yet.
+// NewPlanJob takes the snapshot that a plan is computed from. soft may be nil. It refuses with GROUP_ID_NOT_FOUND, with
+// STREAMS_INVALID_TOPOLOGY a group whose topology or topics give no tasks, and with COORDINATOR_NOT_AVAILABLE where the topics are
+// not known yet.
 func NewPlanJob(g *fsm.Group, soft *Soft, env *Env, groupID string, in PlanInput) (*PlanJob, *coordinator.Error) {
 	if g == nil {
 		return nil, coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", groupID)
@@ -143,18 +141,12 @@ func NewPlanJob(g *fsm.Group, soft *Soft, env *Env, groupID string, in PlanInput
 	if !stands && !topics.Configured.Ready() {
 		return nil, coordinator.Errorf(coordinator.StreamsInvalidTopology, "Group %s has no tasks as long as its topics do not fit: %s", groupID, topics.Configured.Problem.Error())
 	}
-	j := &PlanJob{in: in, gone: map[string]bool{}, plan: Plan{
+	j := &PlanJob{in: in, plan: Plan{
 		Epoch: g.Epoch(), AssignmentEpoch: g.AssignmentEpoch(), TopologyEpoch: g.Topology.Epoch, State: StateOf(g),
 		Assignor: changed.Assignor.Name(), Stands: stands, LedForMs: -1,
 	}}
 	if soft.electedAt != 0 {
 		j.plan.LedForMs = max(0, env.Now-soft.electedAt)
-	}
-	if err := j.remove(g); err != nil {
-		return nil, err
-	}
-	if err := j.add(g, changed.Settings); err != nil {
-		return nil, err
 	}
 	j.target = newTargetJob(targetInput{group: g, groupID: g.ID, soft: soft, env: &changed, topics: topics.Configured, epoch: g.Epoch(),
 		line: &line, validated: validated})
@@ -162,16 +154,16 @@ func NewPlanJob(g *fsm.Group, soft *Soft, env *Env, groupID string, in PlanInput
 }
 
 // remove finds who leaves.
-func (j *PlanJob) remove(g *fsm.Group) *coordinator.Error {
-	byProcess := processes(g)
-	for _, id := range j.in.Remove {
+func (r *planRun) remove(g *fsm.Group, byProcess map[string][]string) *coordinator.Error {
+	r.gone = map[string]bool{}
+	for _, id := range r.in.Remove {
 		if g.Member(id) != nil {
-			j.gone[id] = true
+			r.gone[id] = true
 		} else if holder, ok := g.Static(id); ok {
-			j.gone[holder] = true
+			r.gone[holder] = true
 		} else if members := byProcess[id]; len(members) > 0 {
 			for _, m := range members {
-				j.gone[m] = true
+				r.gone[m] = true
 			}
 		} else {
 			return coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no member, instance or process %q; %s.", g.ID, id, processList(byProcess))
@@ -213,36 +205,35 @@ func processList(byProcess map[string][]string) string {
 }
 
 // add makes the members that come.
-func (j *PlanJob) add(g *fsm.Group, settings *coordinator.GroupSettings) *coordinator.Error {
-	byProcess := processes(g)
-	threads := j.in.Threads
+func (r *planRun) add(g *fsm.Group, byProcess map[string][]string, settings *coordinator.GroupSettings) *coordinator.Error {
+	threads := r.in.Threads
 	if threads == 0 {
 		threads = usualThreads(byProcess)
 	}
 	switch {
-	case j.in.Add < 0 || threads < 1 || j.in.Add > maxPlanAdded || threads > maxPlanAdded || j.in.Add*threads > maxPlanAdded:
+	case r.in.Add < 0 || threads < 1 || r.in.Add > maxPlanAdded || threads > maxPlanAdded || r.in.Add*threads > maxPlanAdded:
 		return coordinator.Errorf(coordinator.InvalidRequest, "%d processes of %d threads cannot be added in a plan; allowed are 0 processes or more, 1 thread or more, "+
-			"and %d members in all.", j.in.Add, threads, maxPlanAdded)
-	case j.in.Threads != 0 && j.in.Add == 0:
+			"and %d members in all.", r.in.Add, threads, maxPlanAdded)
+	case r.in.Threads != 0 && r.in.Add == 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "The number of threads is that of added processes: add at least one.")
-	case (len(j.in.Tags) > 0 || j.in.Rack != "") && j.in.Add == 0:
+	case (len(r.in.Tags) > 0 || r.in.Rack != "") && r.in.Add == 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "Client tags and racks are those of added processes: add at least one.")
 	}
-	after := g.NumMembers() - len(j.gone) + j.in.Add*threads
+	after := g.NumMembers() - len(r.gone) + r.in.Add*threads
 	switch {
 	case after == 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "Nobody would be left in group %s, and no task would run.", g.ID)
-	case settings.MaxSize > 0 && after > int(settings.MaxSize) && j.in.Add > 0:
+	case settings.MaxSize > 0 && after > int(settings.MaxSize) && r.in.Add > 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "Group %s would have %d members; group.streams.max.size allows %d.", g.ID, after, settings.MaxSize)
 	}
-	if j.in.Add == 0 {
+	if r.in.Add == 0 {
 		return nil
 	}
-	j.plan.Threads = threads
-	j.added = newMembers(g, byProcess, &j.in, threads)
+	r.plan.Threads = threads
+	r.added = newMembers(g, byProcess, r.in, threads)
 	for _, tag := range settings.RackAwareTags {
-		if _, ok := j.in.Tags[tag]; !ok {
-			j.plan.MissingTags = append(j.plan.MissingTags, tag)
+		if _, ok := r.in.Tags[tag]; !ok {
+			r.plan.MissingTags = append(r.plan.MissingTags, tag)
 		}
 	}
 	return nil
@@ -296,12 +287,12 @@ func newMembers(g *fsm.Group, byProcess map[string][]string, in *PlanInput, thre
 }
 
 // member tells who a member of a plan is.
-func (j *PlanJob) member(m *assignor.Member) PlanMember {
-	p := PlanMember{ID: m.ID, ProcessID: m.ProcessID, Removed: j.gone[m.ID]}
+func (r *planRun) member(m *assignor.Member) PlanMember {
+	p := PlanMember{ID: m.ID, ProcessID: m.ProcessID, Removed: r.gone[m.ID]}
 	if m.InstanceID != nil {
 		p.InstanceID = *m.InstanceID
 	}
-	if known := j.target.input.group.Member(m.ID); known != nil {
+	if known := r.target.group.Member(m.ID); known != nil {
 		p.ClientID, p.Host = metaOf(known).ClientID, metaOf(known).ClientHost
 	} else {
 		p.Added = true

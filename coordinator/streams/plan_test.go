@@ -231,11 +231,13 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 		if s.group().NumMembers() == 0 {
 			t.Skip("nobody is left")
 		}
+		s.assign = rapid.SampledFrom([]assignor.Assignor{assignor.Sticky(), assignor.HighlyAvailable(), assignor.Auto()}).Draw(t, "assignor")
+		s.settings.NumWarmupReplicas = rapid.Int32Range(0, 3).Draw(t, "warmups")
 		s.reportOffsets()
-		switch rapid.IntRange(0, 2).Draw(t, "change") {
+		switch rapid.IntRange(0, 3).Draw(t, "change") {
 		case 0:
 			goals := s.firstTarget(PlanInput{Add: 1, Threads: 1})
-			c := &simClient{id: "new-1-1", process: "new-1", endpointEpoch: -1, version: 1}
+			c := &simClient{id: "new-1-1", process: "new-1", endpointEpoch: -1, version: s.usualVersion()}
 			req := c.request()
 			req.Topology = s.topology
 			if d, err := s.heartbeat(req, &coordinator.Client{ID: "c", Host: "/h"}); err != nil || d.Reply.Err != nil {
@@ -260,8 +262,26 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 			s.settings = settings
 			s.lookAtTopics()
 			s.expectTargets("another number of standbys", goals)
+		case 3:
+			settings := s.settings
+			settings.AssignorName = "another"
+			other := rapid.SampledFrom([]assignor.Assignor{assignor.Sticky(), assignor.HighlyAvailable()}).Draw(t, "other")
+			goals := s.firstTarget(PlanInput{Settings: &settings, Assignor: other})
+			s.settings, s.assign = settings, other
+			s.lookAtTopics()
+			s.expectTargets("another assignor", goals)
 		}
 	})
+}
+
+// usualVersion is the version of heartbeats that a plan takes new members to have: the app of the others is theirs.
+func (s *simulation) usualVersion() int16 {
+	for m := range s.group().Members() {
+		if sm := s.soft.Members[m.ID]; sm == nil || !sm.old {
+			return 1
+		}
+	}
+	return 0
 }
 
 func anyAlive(s *simulation) bool {
@@ -278,96 +298,4 @@ func memberIDs(g *fsm.Group) (ids []string) {
 		ids = append(ids, m.ID)
 	}
 	return ids
-}
-
-// slowly moves task 0_p from the first member to the second one: by a warm-up, until that is caught up, one task after the other.
-func slowly(spec assignor.Spec) (assignor.Assignment, error) {
-	var first, second topology.TasksBuilder
-	var warmup topology.Tasks
-	from, to := &spec.Members[0], &spec.Members[1]
-	for p := range spec.Subtopologies[0].Tasks {
-		task := topology.Task{Subtopology: "0", Partition: p}
-		offset, _ := to.Offsets.Of(task)
-		end, _ := from.EndOffsets.Of(task)
-		caughtUp := to.Ready.Contains(task) && offset >= end
-		switch {
-		case to.Current.Active.Contains(task) || caughtUp:
-			second.Add(task)
-		case warmup == nil && p%2 == 0:
-			warmup = topology.NewTasks(task)
-			fallthrough
-		default:
-			first.Add(task)
-		}
-	}
-	a, _ := first.Build()
-	b, _ := second.Build()
-	return assignor.Assignment{from.ID: {Active: a}, to.ID: {Active: b, Warmup: warmup}}, nil
-}
-
-// TestAPlanGoesOnUntilTheWarmupsAreDone: each step is what follows when the warm-ups of the one before have caught up.
-func TestAPlanGoesOnUntilTheWarmupsAreDone(t *testing.T) {
-	s := &script{world: newWorld(), clients: map[string]*scriptClient{}, topologies: map[string]*topology.Topology{"t": {Subtopologies: []topology.Subtopology{
-		{ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "cl"}}}}}}}
-	s.setTopic("in", 4)
-	s.setTopic("cl", 4)
-	if _, err := s.request("join", []string{"A"}, map[string]string{"offsets": "0_0:100,0_2:7", "ends": "0_0:100"}); err != nil {
-		t.Fatal(err)
-	}
-	run := func(more func() bool) *Plan {
-		env := s.env()
-		env.Assignor = hostile(slowly)
-		job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, PlanInput{Add: 1})
-		if refused != nil {
-			t.Fatal(refused)
-		}
-		p, err := job.Run(more)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	const want = `  A of PA: 0_0,0_1,0_2,0_3 -> 0_1,0_3
-  new-1-1 of new-1 added:  -> 0_0,0_2
-step 1: moved=[0 0 1] dropped=0 records=100 unknown=0
-  0_0 warm-up nobody -> new-1-1 from scratch 100
-step 2: moved=[1 0 1] dropped=0 records=0 unknown=1
-  0_0 active A -> new-1-1 caught up 0
-  0_2 warm-up nobody -> new-1-1 from scratch -1
-step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
-  0_2 active A -> new-1-1 caught up 0
-`
-	p := run(always)
-	if _, got, _ := strings.Cut(showPlan(p), "\n"); got != want || p.Cut {
-		t.Errorf("cut: %v\n%s\nwant\n%s", p.Cut, got, want)
-	}
-	if p := run(never); len(p.Steps) != 1 || !p.Cut {
-		t.Errorf("not cut after the first step:\n%s", showPlan(p))
-	}
-}
-
-// TestAPlanEnds: an assignor that never comes to rest does not keep a plan busy for ever.
-func TestAPlanEnds(t *testing.T) {
-	s := &script{world: newWorld(), clients: map[string]*scriptClient{}, topologies: map[string]*topology.Topology{"t": {Subtopologies: []topology.Subtopology{
-		{ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "cl"}}}}}}}
-	s.setTopic("in", 1)
-	s.setTopic("cl", 1)
-	if _, err := s.request("join", []string{"A"}, nil); err != nil {
-		t.Fatal(err)
-	}
-	task := topology.NewTasks(topology.Task{Subtopology: "0"})
-	env := s.env()
-	turns := 0
-	env.Assignor = hostile(func(spec assignor.Spec) (assignor.Assignment, error) {
-		turns++
-		owner, other := spec.Members[turns%2].ID, spec.Members[(turns+1)%2].ID
-		return assignor.Assignment{owner: {Active: task}, other: {Warmup: task}}, nil
-	})
-	job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, PlanInput{Add: 1})
-	if refused != nil {
-		t.Fatal(refused)
-	}
-	if p, err := job.Run(always); err != nil || len(p.Steps) != maxPlanSteps || !p.Cut {
-		t.Error(err, len(p.Steps), p.Cut)
-	}
 }

@@ -11,20 +11,28 @@ import (
 )
 
 // Run computes the plan. It may be called on any goroutine and takes its time: as long as more says so there are further steps.
-// An error is that of the assignor, or of a target that could not be stored.
+// What is wrong with the input is an INVALID_REQUEST; other errors are those of the assignor, or of a target that could not be
+// stored.
 func (j *PlanJob) Run(more func() bool) (*Plan, error) {
-	r := planRun{job: j, plan: j.plan}
+	r := planRun{in: &j.in, target: &j.target.input, plan: j.plan}
+	byProcess := processes(r.target.group)
+	if err := r.remove(r.target.group, byProcess); err != nil {
+		return nil, err
+	}
+	if err := r.add(r.target.group, byProcess, r.target.env.Settings); err != nil {
+		return nil, err
+	}
 	r.begin()
 	for {
-		goals, err := j.target.input.assign(&r.spec)
+		goals, err := r.target.assign(&r.spec)
+		if err == nil {
+			err = r.checkStorable(goals)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if err := r.checkStorable(goals); err != nil {
-			return nil, err
-		}
 		moved := r.step(goals)
-		if warmups := hasWarmups(goals); !warmups || !moved && len(r.plan.Steps) > 0 {
+		if !hasWarmups(goals) || !moved && len(r.plan.Steps) > 0 {
 			break
 		}
 		if len(r.plan.Steps) >= maxPlanSteps || !more() {
@@ -44,7 +52,7 @@ func (r *planRun) checkStorable(goals assignor.Assignment) error {
 	for i := range r.spec.Members {
 		id := r.spec.Members[i].ID
 		if goal := goals[id]; !goal.SameTasks(r.held[id]) {
-			if err := checkStorable(r.job.target.input.groupID, id, goal); err != nil {
+			if err := checkStorable(r.target.groupID, id, goal); err != nil {
 				return err
 			}
 		}
@@ -63,9 +71,13 @@ func hasWarmups(goals assignor.Assignment) bool {
 
 // planRun is the working state of a plan.
 type planRun struct {
-	job  *PlanJob
-	plan Plan
-	spec assignor.Spec
+	in     *PlanInput
+	target *targetInput
+	plan   Plan
+	spec   assignor.Spec
+	// gone are the members that leave, by id, and added those that come.
+	gone  map[string]bool
+	added []assignor.Member
 	// ids are all members of before and after, sorted, and process their processes.
 	ids     []string
 	process map[string]string
@@ -78,7 +90,7 @@ type planRun struct {
 
 // begin takes the assignor's input as a target would, and puts the members that come in the place of those that leave.
 func (r *planRun) begin() {
-	spec, stored := r.job.target.input.spec()
+	spec, stored := r.target.spec()
 	r.held, r.process, r.stateful = map[string]topology.Assignment{}, map[string]string{}, map[string]bool{}
 	for i := range spec.Subtopologies {
 		s := &spec.Subtopologies[i]
@@ -98,8 +110,8 @@ func (r *planRun) begin() {
 			r.plan.Reporting++
 		}
 	}
-	spec.Members = slices.DeleteFunc(spec.Members, func(m assignor.Member) bool { return r.job.gone[m.ID] })
-	for _, m := range r.job.added {
+	spec.Members = slices.DeleteFunc(spec.Members, func(m assignor.Member) bool { return r.gone[m.ID] })
+	for _, m := range r.added {
 		m.NoWarmups = noWarmups // the same app
 		spec.Members = append(spec.Members, m)
 		all = append(all, m)
@@ -108,7 +120,7 @@ func (r *planRun) begin() {
 	slices.SortFunc(spec.Members, byID)
 	slices.SortFunc(all, byID)
 	for i := range all {
-		m := r.job.member(&all[i])
+		m := r.member(&all[i])
 		m.Before = r.held[m.ID]
 		r.plan.Members = append(r.plan.Members, m)
 		r.ids, r.process[m.ID] = append(r.ids, m.ID), m.ProcessID
@@ -239,7 +251,7 @@ func (r *planRun) restore(t topology.Task, process string) (Restore, int64) {
 		return RestoreScratch, end
 	case !known:
 		return RestoreUnknown, -1
-	case end-offset <= r.job.target.input.env.Settings.AcceptableRecoveryLag:
+	case end-offset <= r.target.env.Settings.AcceptableRecoveryLag:
 		return RestoreCaughtUp, max(0, end-offset)
 	}
 	return RestoreBehind, end - offset

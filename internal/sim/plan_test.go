@@ -72,6 +72,10 @@ func TestEveryNodePlans(t *testing.T) {
 				t.Errorf("node %d: %+v", i, p)
 			}
 		}
+		p, err := c.node(1).Plan(ctx, web.PlanRequest{Group: lifeGroup, Add: 1, Set: []string{"streams.assignor.name=highly_available"}})
+		if err != nil || p.Assignor != "highly_available" || p.Warmup == 0 || len(p.Steps) < 2 || p.Steps[0].Warmup == 0 || !p.Complete || p.After.ActiveMax != 3 {
+			t.Errorf("%+v %v", p, err)
+		}
 		refusals(t, c)
 		if after := written(); after != before {
 			t.Errorf("the log has %d entries, before the plans %d", after, before)
