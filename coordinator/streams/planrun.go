@@ -106,7 +106,7 @@ func (r *planRun) begin() {
 		if stored[i] != nil {
 			r.held[m.ID] = stored[i].Assignment
 		}
-		if m.Offsets != nil {
+		if len(m.Offsets) > 0 { // an empty list may stand for one that a member before reported
 			r.plan.Reporting++
 		}
 	}
@@ -274,7 +274,7 @@ func copiesOf(members []assignor.Member) planCopies {
 		held: map[processTask]bool{}, ready: map[processTask]bool{}}
 	for i := range members {
 		m := &members[i]
-		if m.Offsets != nil {
+		if len(m.Offsets) > 0 { // an empty list may stand for one that a member before reported
 			c.reports[m.ProcessID] = true
 		}
 		for _, e := range m.EndOffsets {
