@@ -32,13 +32,6 @@ func (s *measures) begin(w *world) {
 	s.firstEpoch = w.group.hard().Epoch()
 }
 
-// scratch counts a copy that begins without local state.
-func (s *measures) scratch(end int64) {
-	if end > 0 {
-		s.fresh++
-	}
-}
-
 // look takes the moment in, and fails when something is not as it must be.
 func (s *measures) look(w *world) error {
 	if g := w.group.hard(); g != nil && s.metadata != any(g) {

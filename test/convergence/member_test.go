@@ -128,7 +128,9 @@ func (m *member) apply(now int64) {
 			if s == nil {
 				s = &store{}
 				p.disk[t] = s
-				m.world.measured.scratch(m.world.ends[t])
+			}
+			if s.pos == 0 && m.world.ends[t] > 0 {
+				m.world.measured.fresh++
 			}
 			c = &running{task: t, since: now, restoring: s.pos < m.world.ends[t]}
 			p.copies[t] = c
