@@ -20,6 +20,9 @@ func table(rows []row) string {
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		o := r.outcome
+		if o == nil {
+			continue
+		}
 		fmt.Fprintf(&b, "| %s | %s | `%s` | %s | %s | %d | %d | %.1f | %d | %s |\n", r.scenario.name, r.scenario.shown(r.standbys), r.assignor,
 			seconds(o.longest), seconds(o.total), o.moves, o.fresh, float64(o.restored)/1e6, o.epochs, seconds(o.settled))
 	}
