@@ -135,7 +135,9 @@ func (m *member) apply(now int64) {
 			c = &running{task: t, since: now, restoring: s.pos < m.world.ends[t]}
 			p.copies[t] = c
 		}
-		c.active = m.running.Active.Contains(t)
+		active := m.running.Active.Contains(t)
+		c.read = c.read && (active || !c.active)
+		c.active = active
 	}
 }
 

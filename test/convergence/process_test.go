@@ -18,8 +18,9 @@ type running struct {
 	task   topology.Task
 	active bool
 	since  int64 // when the thread began to run it in any role (ms)
-	// restoring is true until the copy has come to the end of its changelog for the first time.
-	restoring bool
+	// restoring is true until the copy has come to the end of its changelog for the first time, read from when it has read any
+	// record since it was opened or became a replica.
+	restoring, read bool
 }
 
 // process is one instance of the app: threads over one state directory.
@@ -102,6 +103,7 @@ func (p *process) read(budget int64, ends map[topology.Task]int64) (restored int
 				n := min(share, budget, ends[c.task]-s.pos)
 				s.pos += n
 				budget -= n
+				c.read = c.read || n > 0
 				if c.restoring {
 					restored += n
 				}

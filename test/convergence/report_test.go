@@ -56,18 +56,18 @@ func (m *member) offsets() positions {
 	return out
 }
 
-// endOffsets are the ends of the changelogs that the thread reads; the largest number where it has not learned one yet
-// (DefaultStateUpdater.updateTaskEndOffsetSumSnapshot).
+// endOffsets are the ends of the changelogs that the thread reads, one below the offset when all is read; the largest number where
+// it has not learned one yet, as it does with the first records (DefaultStateUpdater.updateTaskEndOffsetSumSnapshot).
 func (m *member) endOffsets(now int64) positions {
 	out := positions{}
 	for t := range m.stateful() {
 		c := m.process.copies[t]
 		switch {
 		case c.active && !c.restoring:
-		case now-c.since < endKnownMs:
+		case !c.read || now-c.since < endKnownMs:
 			out[t] = math.MaxInt64
 		default:
-			out[t] = m.world.ends[t]
+			out[t] = m.world.ends[t] - 1
 		}
 	}
 	return out

@@ -16,6 +16,8 @@ type scenario struct {
 	play      func(w *world) error
 	// silence says that a member's death is known by the session time-out only.
 	silence bool
+	// idle says that the app gets nothing to process meanwhile.
+	idle bool
 	// standbysAfter is how many standbys there shall be from then on; nil: as many as before.
 	standbysAfter *int32
 }
@@ -24,6 +26,7 @@ var scenarios = []scenario{
 	{name: "scale-out, 3 to 6 processes", processes: 3, standbys: []int32{0, 1}, play: scaleOut},
 	{name: "scale-in, 6 to 3 processes", processes: 6, standbys: []int32{0, 1}, play: scaleIn},
 	{name: "rolling restart, state on disk", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return roll(w, true) }},
+	{name: "the same while nothing is to process", processes: 4, standbys: []int32{0, 1}, idle: true, play: func(w *world) error { return roll(w, true) }},
 	{name: "rolling restart, state lost", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return roll(w, false) }},
 	{name: "a process is killed", processes: 4, standbys: []int32{0, 1}, play: crash, silence: true},
 	{name: "killed, back after 10 s with its disk", processes: 4, standbys: []int32{0, 1}, play: crashAndReturn, silence: true},
@@ -127,6 +130,12 @@ func play(s *scenario, a assignor.Assignor, standbys int32) (*world, *outcome, e
 	w.group.settings.AssignorName = a.Name()
 	if err := w.prepare(s.processes); err != nil {
 		return w, nil, fmt.Errorf("before the change: %w", err)
+	}
+	if s.idle {
+		w.growth = 0
+		if err := w.run(restMs); err != nil {
+			return w, nil, err
+		}
 	}
 	w.measured.begin(w)
 	w.group.causes = nil

@@ -17,7 +17,7 @@ const (
 	threadsPerProcess         = 2
 
 	changelogRecords   = 1_000_000 // in each changelog partition when a scenario begins
-	growthPerSecond    = 100       // of a changelog whose task is processed
+	growthPerSecond    = 100       // of a changelog whose task is processed, in an app that has something to do
 	restoredPerSecond  = 50_000    // records that a process restores, all its tasks together
 	applyMs            = int64(100)
 	revokeMs           = int64(500) // to commit and close an active task
@@ -35,6 +35,7 @@ type world struct {
 	processes []*process
 	tasks     []topology.Task // those with state
 	ends      map[topology.Task]int64
+	growth    int64 // records a second of a changelog whose task is processed
 	measured  measures
 	// processors is who processes each task with state; changed says that a thread runs other tasks than a moment ago.
 	processors map[topology.Task]*member
@@ -42,7 +43,7 @@ type world struct {
 }
 
 func newWorld(settings coordinator.GroupSettings, a assignor.Assignor) *world {
-	w := &world{group: newGroup(settings, a, numStateless, numStateful), now: 1_000_000, ends: map[topology.Task]int64{}}
+	w := &world{group: newGroup(settings, a, numStateless, numStateful), now: 1_000_000, ends: map[topology.Task]int64{}, growth: growthPerSecond}
 	for p := range int32(numStateful) {
 		t := topology.Task{Subtopology: stateful, Partition: p}
 		w.tasks = append(w.tasks, t)
@@ -143,7 +144,7 @@ func (w *world) work() {
 		if !m.process.alive || m.process.copies[t] == nil {
 			continue
 		}
-		w.ends[t] += growthPerSecond * tickMs / 1000
+		w.ends[t] += w.growth * tickMs / 1000
 		m.process.disk[t].pos = w.ends[t]
 	}
 	for _, p := range w.processes {
