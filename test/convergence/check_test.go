@@ -6,11 +6,11 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// reconciliationMs is how long a hand-over may take: somebody's heartbeat has the target computed, the owner closes the task and
+// reconciliationMs is how long a hand-over may take: a heartbeat of anybody has the target computed, the owner closes the task and
 // reports that, and the next owner hears of it with its next heartbeat and takes it.
 func (w *world) reconciliationMs() int64 {
 	s := &w.group.settings
-	return int64(s.AssignmentIntervalMs) + int64(s.HeartbeatIntervalMs) + revokeMs + applyMs + 2*tickMs
+	return int64(s.AssignmentIntervalMs) + 2*int64(s.HeartbeatIntervalMs) + revokeMs + applyMs + 2*tickMs
 }
 
 // check holds the outcome to what is promised.

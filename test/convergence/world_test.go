@@ -222,17 +222,51 @@ func (w *world) settle() (since int64, err error) {
 	return 0, fmt.Errorf("not settled after %d s: %s", patientMs/1000, w.show())
 }
 
-// quiet waits until the group is at rest, as somebody does who restarts one process after the other.
+// quiet waits until the group is at rest and shows that its standbys have caught up, as somebody does who restarts one process
+// after the other. Where there is nothing to process that is never shown, and he waits for two intervals of reports.
 func (w *world) quiet() error {
+	since := int64(0)
 	for end := w.now + patientMs; w.now < end; {
 		if err := w.run(1000); err != nil {
 			return err
 		}
-		if w.settled() {
-			return nil
+		switch {
+		case !w.settled():
+			since = 0
+		case since == 0:
+			since = w.now
+			fallthrough
+		default:
+			if w.shown() || w.now-since >= 2*int64(w.group.settings.TaskOffsetIntervalMs) {
+				return nil
+			}
 		}
 	}
 	return fmt.Errorf("not settled after %d s: %s", patientMs/1000, w.show())
+}
+
+// shown says whether every standby has reported that it is caught up.
+func (w *world) shown() bool {
+	for m := range w.group.hard().Members() {
+		soft := w.group.soft.Members[m.ID]
+		for t := range m.Current.Assigned.Standby.All() {
+			at, known := find(soft.TaskOffsets, t)
+			end, ok := find(soft.TaskEndOffsets, t)
+			if !known || !ok || end-at > w.group.settings.AcceptableRecoveryLag {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func find(list []streams.TaskOffset, t topology.Task) (int64, bool) {
+	for _, o := range list {
+		if o.Task == t {
+			return o.Offset, true
+		}
+	}
+	return 0, false
 }
 
 // show prints who has what, for people.
