@@ -40,10 +40,8 @@ func (s *stickyRun) spreadStandbys() bool {
 		}
 	}
 	b.fillHeaps()
-	for t := int32(s.numTasks()) - 1; t >= 0; t-- {
-		if s.stateful(t) {
-			b.fill(t)
-		}
+	for _, t := range b.byRunner() {
+		b.fill(t)
 	}
 	b.balance()
 	b.balanceMembers()
@@ -132,6 +130,25 @@ func (b *spreading) former(t int32) (former, replicas []int32) {
 	}
 	b.formers = former
 	return former, former[:n]
+}
+
+// byRunner lists the tasks with standbys by the process that runs them: those of one process, one after the other, come to many
+// others, which can share them when it is gone.
+func (b *spreading) byRunner() []int32 {
+	of := make([][]int32, b.numProcesses())
+	n := 0
+	for t := range int32(b.numTasks()) {
+		if b.stateful(t) && b.numCopies[t] > 0 {
+			p := b.process[b.copiesOf(t)[0]]
+			of[p] = append(of[p], t)
+			n++
+		}
+	}
+	all := make([]int32, 0, n)
+	for _, tasks := range of {
+		all = append(all, tasks...)
+	}
+	return all
 }
 
 // fill gives the standbys of a task that are missing yet to the lightest processes of those with which its copies are as far

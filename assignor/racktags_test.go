@@ -259,6 +259,35 @@ func TestSpreadingMovesFew(t *testing.T) {
 	})
 }
 
+// The standbys of what a process runs are spread over all processes of the other zone, which so can share it when it is gone.
+func TestStandbysOfAProcessAreAtMany(t *testing.T) {
+	for n := 2; n <= 6; n++ {
+		spec := group(2*n, 1, Subtopology{ID: "0", Tasks: int32(2 * n * n), Stateful: true}, Subtopology{ID: "1", Tasks: int32(2 * n * n), Stateful: true})
+		spec.NumStandbyReplicas, spec.RackAwareTags = 1, []string{"zone"}
+		for i := range spec.Members {
+			spec.Members[i].Tags = map[string]string{"zone": fmt.Sprint(i % 2)}
+		}
+		out, err := Sticky().Assign(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]map[string]int{}
+		for _, processes := range copiesIn(spec, out) {
+			if at[processes[0]] == nil {
+				at[processes[0]] = map[string]int{}
+			}
+			at[processes[0]][processes[1]]++
+		}
+		for p, others := range at {
+			for other, tasks := range others {
+				if len(others) < n || tasks > 3 {
+					t.Errorf("%d processes a zone: %s has %d of the tasks of %s, which are at %d processes", n, other, tasks, p, len(others))
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkSpread(b *testing.B) {
 	for _, size := range []int{100, 1000} {
 		var subtopologies []Subtopology
