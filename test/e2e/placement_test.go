@@ -48,6 +48,8 @@ func TestPlacement(t *testing.T) {
 		run            func(*testing.T, *placement)
 	}{
 		{"sticky", "sticky", placementLife},
+		{"highly-available", "highly_available", placementLife},
+		{"zones", "", placementZones},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -107,6 +109,11 @@ func placementLife(t *testing.T, p *placement) {
 	p.mark()
 	seen := p.watch(t)
 	p.launch(t, nil, "two", "three")
+	if p.assignor == "highly_available" {
+		p.waitTold(t, "warm-ups", func(g groupTold) bool {
+			return slices.ContainsFunc(g.MemberList, func(m memberTold) bool { return len(m.Warmup) > 0 })
+		})
+	}
 	before := map[string]string{"1_0": "one", "1_1": "one", "1_2": "one"}
 	after := p.settle(t)
 	p.checkMoves(t, scaleOut, before, after, seen.stop(t))

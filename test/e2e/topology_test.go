@@ -130,14 +130,17 @@ func unbroken(t *testing.T, a *rig.App) {
 
 // groupTold is what `coordd groups describe` says.
 type groupTold struct {
-	State         string `json:"state"`
-	TopologyEpoch int32  `json:"topologyEpoch"`
-	Problem       string `json:"problem"`
-	GraceLeftMs   int64  `json:"graceLeftMs"`
-	MemberList    []struct {
-		Member string   `json:"member"`
-		Active []string `json:"active"`
-	} `json:"memberList"`
+	State         string       `json:"state"`
+	TopologyEpoch int32        `json:"topologyEpoch"`
+	Problem       string       `json:"problem"`
+	GraceLeftMs   int64        `json:"graceLeftMs"`
+	MemberList    []memberTold `json:"memberList"`
+}
+
+type memberTold struct {
+	Member string   `json:"member"`
+	Active []string `json:"active"`
+	Warmup []string `json:"warmup"`
 }
 
 func (s *subject) told(ctx context.Context) (g groupTold, err error) {
