@@ -20,8 +20,11 @@ const unreportedIntervals = 2
 // warmup is what only the leader knows of a warm-up of a member.
 type warmup struct {
 	topology.Task
-	// since is when the member was given it, or joined with it. After a failover it is the election.
+	// since is since when no more is known of it: the member has acknowledged it, or reported another offset. After a failover it
+	// is the election.
 	since int64
+	// at is the offset that was reported of it then.
+	at int64
 	// ready says that it counts as caught up because nothing was reported of it.
 	ready bool
 	// raised is the group epoch that was raised because it is caught up; 0 when none was. Where the group's epoch is lower that one
@@ -129,6 +132,20 @@ func (c *copies) behind(m *fsm.Member, t topology.Task) (records int64, known bo
 	}
 	offset, ok := c.offset(m, t)
 	return max(0, end-offset), ok
+}
+
+// restores says whether the member restores an active task that it is far behind with: its replicas have to wait for that.
+func (c *copies) restores(m *fsm.Member) bool {
+	o := c.of(m.ID)
+	for i := range o.ends {
+		t := o.ends[i].Task
+		end, ok := reported(o.ends, t)
+		offset, _ := reported(o.tasks, t)
+		if ok && end-offset > c.lag && currentOf(m).Assigned.Active.Contains(t) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *copies) caughtUp(m *fsm.Member, t topology.Task) bool {

@@ -198,6 +198,9 @@ func (h *heartbeat) noticeLost(n *copyNews) {
 		}
 		offset, ok := reported(n.copies.own.tasks, t)
 		if !ok {
+			if known { // clients report no offset of a task that runs
+				n.restoring = append(n.restoring, restoringMark{task: t})
+			}
 			continue
 		}
 		last, _ := reported(before.tasks, t)

@@ -32,7 +32,8 @@ func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
 	for t := range tasks.All() {
 		w := h.entry.warmup(t)
 		if w.since == 0 || h.joining() {
-			w = warmup{Task: t, since: h.env.Now}
+			at, _ := reported(h.reports().tasks, t)
+			w = warmup{Task: t, since: h.env.Now, at: at}
 			fresh = true
 		}
 		list = append(list, w)
@@ -118,34 +119,48 @@ func tickWarmups(g *fsm.Group, soft *Soft, env *Env, d *Decision) *copyNews {
 // tick looks at the warm-ups of a member.
 func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 	patience := warmupPatience(env.Settings)
+	waiting := n.waiting(m)
 	var unreported []topology.Task
 	for t := range currentOf(m).Assigned.Warmup.All() {
 		w := n.copies.soft.Members[m.ID].warmup(t)
 		if !waits(m, t) {
 			continue
 		}
-		_, known := n.copies.behind(m, t)
-		switch {
+		offset, told := n.copies.offset(m, t)
+		due := env.Now + patience
+		switch _, known := n.copies.behind(m, t); {
 		case w.ready:
+			due = 0
 		case known:
-			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), env.Now+patience)
-		case w.since == 0 || away(m):
-			w.since = env.Now
+		case w.since == 0 || waiting || told && offset != w.at:
+			w.since, w.at = env.Now, offset
 			n.mark(m, w)
-			fallthrough
+			if waiting {
+				due = env.Now + max(minPatienceMs, patience/8)
+			}
 		case env.Now < w.since+patience:
-			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), w.since+patience)
+			due = w.since + patience
 		default:
-			w.ready = true
+			w.ready, due = true, 0
 			n.mark(m, w)
 			unreported = append(unreported, t)
 		}
 		n.look(m, w)
 		if w.ready && n.quiet { // the target that is due may be one of before
-			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), env.Now+minPatienceMs)
+			due = env.Now + minPatienceMs
+		}
+		if due != 0 {
+			d.Soft.Warmup = earlier(max(0, d.Soft.Warmup), due)
 		}
 	}
 	if unreported != nil {
 		d.Effects = append(d.Effects, WarmupUnreported{Member: m.ID, Tasks: topology.NewTasks(unreported...), AfterMs: patience})
 	}
+}
+
+// waiting says that nothing can be known of the member's warm-ups yet: it is away, has not acknowledged its tasks, or restores
+// active tasks, which comes first.
+func (n *copyNews) waiting(m *fsm.Member) bool {
+	soft := n.copies.soft.Members[m.ID]
+	return away(m) || soft != nil && soft.toldAt != 0 || n.copies.restores(m)
 }
