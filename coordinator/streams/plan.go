@@ -221,6 +221,8 @@ func (r *planRun) add(g *fsm.Group, byProcess map[string][]string, settings *coo
 	}
 	after := g.NumMembers() - len(r.gone) + r.in.Add*threads
 	switch {
+	case g.NumMembers() == 0 && after == 0:
+		return coordinator.Errorf(coordinator.InvalidRequest, "Group %s has no members: add processes to see what they would get.", g.ID)
 	case after == 0:
 		return coordinator.Errorf(coordinator.InvalidRequest, "Nobody would be left in group %s, and no task would run.", g.ID)
 	case settings.MaxSize > 0 && after > int(settings.MaxSize) && r.in.Add > 0:
