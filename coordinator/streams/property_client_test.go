@@ -25,6 +25,9 @@ type simClient struct {
 	copies                *copyModel // nil: it reports no offsets
 }
 
+// zones are where processes are; others do not tell.
+var zones = map[string]string{"p0": "a", "p1": "b", "p2": "a"}
+
 func (c *simClient) request() *HeartbeatRequest {
 	req := &HeartbeatRequest{
 		Version: c.version, GroupID: testGroup, MemberID: c.id, MemberEpoch: c.epoch, EndpointEpoch: c.endpointEpoch,
@@ -34,6 +37,9 @@ func (c *simClient) request() *HeartbeatRequest {
 		req.RebalanceTimeoutMs = 60000
 		req.ProcessID, req.UserEndpoint = &c.process, c.endpoint
 		req.ClientTags = []record.KeyValue{}
+		if zone := zones[c.process]; zone != "" {
+			req.ClientTags, req.RackID = []record.KeyValue{{Key: "zone", Value: zone}}, &zone
+		}
 		req.Active, req.Standby, req.Warmup = topology.Tasks{}, topology.Tasks{}, topology.Tasks{}
 	} else if c.report {
 		// A report is final: what it lacks is not started before it is told again (see reconciler.step).

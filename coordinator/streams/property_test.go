@@ -267,7 +267,7 @@ func (s *simulation) lookAtTopics() {
 }
 
 func (s *simulation) changeSettings() {
-	switch rapid.IntRange(0, 6).Draw(s.t, "setting") {
+	switch rapid.IntRange(0, 8).Draw(s.t, "setting") {
 	case 0:
 		s.settings.NumStandbyReplicas = rapid.Int32Range(0, 2).Draw(s.t, "standbys")
 	case 1:
@@ -280,6 +280,10 @@ func (s *simulation) changeSettings() {
 		s.settings.SessionTimeoutMs = rapid.SampledFrom([]int32{45000, 60000}).Draw(s.t, "session")
 	case 5:
 		s.settings.MaxSize = rapid.SampledFrom([]int32{2, 1 << 30}).Draw(s.t, "max")
+	case 7:
+		s.settings.RackAwareStrategy = rapid.SampledFrom([]string{coordinator.RackStrategyNone, coordinator.RackStrategyMinTraffic}).Draw(s.t, "strategy")
+	case 8:
+		s.setLeaders("in", rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "-"}), 0, 4).Draw(s.t, "leaders")...)
 	case 6:
 		s.assign = builtinAssignor(s.settings.AssignorName)
 		if rapid.Bool().Draw(s.t, "broken") {
