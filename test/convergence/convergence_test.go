@@ -1,17 +1,23 @@
 package convergence
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/coordd/coordd/assignor"
 )
 
+var rewrite = flag.Bool("rewrite", false, "write the table of docs/assignors.md")
+
+const page = "../../docs/assignors.md"
+
 // assignors are those that are compared.
 var assignors = []assignor.Assignor{assignor.Sticky(), assignor.HighlyAvailable()}
 
 // TestConvergence plays every scenario with every assignor. What must hold at each moment is checked on the way; that
-// highly_available keeps its promise, at the end.
+// highly_available keeps its promise, at the end; and the numbers are those of docs/assignors.md.
 func TestConvergence(t *testing.T) {
 	var rows []row
 	for i := range scenarios {
@@ -37,5 +43,23 @@ func TestConvergence(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("\n%s", table(rows))
+	made := table(rows)
+	if t.Failed() {
+		t.Fatalf("so far:\n%s", made)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, changed, ok := within(string(text), made)
+	switch {
+	case !ok:
+		t.Fatalf("%s has no place for the table", page)
+	case *rewrite:
+		if err := os.WriteFile(page, []byte(changed), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case old != made:
+		t.Errorf("%s has another table (go test ./test/convergence -rewrite makes it anew); now it is\n%s", page, made)
+	}
 }

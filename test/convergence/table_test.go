@@ -13,6 +13,11 @@ type row struct {
 	outcome  *outcome
 }
 
+const (
+	tableBegin = "<!-- table of test/convergence: go test ./test/convergence -rewrite -->\n"
+	tableEnd   = "<!-- end of the table -->\n"
+)
+
 // table prints the rows in Markdown.
 func table(rows []row) string {
 	var b strings.Builder
@@ -42,4 +47,14 @@ func seconds(ms int64) string {
 		return fmt.Sprintf("%.1f s", float64(ms)/1000)
 	}
 	return fmt.Sprintf("%d s", (ms+500)/1000)
+}
+
+// within returns what is between the marks of a text, and the text with the replacement there.
+func within(text, replacement string) (old, changed string, ok bool) {
+	head, rest, ok := strings.Cut(text, tableBegin)
+	if !ok {
+		return "", "", false
+	}
+	old, tail, ok := strings.Cut(rest, tableEnd)
+	return old, head + tableBegin + replacement + tableEnd + tail, ok
 }
