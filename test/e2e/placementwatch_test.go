@@ -52,27 +52,34 @@ func (w *watch) stop(t *testing.T) []sighting {
 	return <-w.seen
 }
 
-// warmedUp says whether a task was once seen as a warm-up of one instance while another one ran it.
-func warmedUp(seen []sighting, task, runner, warmer string) bool {
-	return slices.ContainsFunc(seen, func(s sighting) bool {
-		runs, warms := false, false
+// copied says whether a task was once seen at an instance while another one ran it: as a warm-up, as any copy.
+func copied(seen []sighting, task, keeper string) (warmup, replica bool) {
+	for _, s := range seen {
+		runs, warms, keeps := false, false, false
 		for _, m := range s.group.Members {
-			runs = runs || instanceOf(m) == runner && slices.Contains(m.Active, task)
-			warms = warms || instanceOf(m) == warmer && slices.Contains(m.Warmup, task)
+			runs = runs || instanceOf(m) != keeper && slices.Contains(m.Active, task)
+			warms = warms || instanceOf(m) == keeper && slices.Contains(m.Warmup, task)
+			keeps = keeps || instanceOf(m) == keeper && slices.Contains(m.Standby, task)
 		}
-		return runs && warms
-	})
+		warmup = warmup || runs && warms
+		replica = replica || runs && (warms || keeps)
+	}
+	return warmup, replica
 }
 
-// standbyBefore says whether an instance ran a task as it runs a standby before it was active.
-func standbyBefore(events []rig.Event, task string) bool {
-	for _, e := range events {
+// standbyBefore says whether an instance, when it first became the owner of a task after a number of events, had run it as it runs
+// a standby.
+func standbyBefore(events []rig.Event, mark int, task string) (standby bool) {
+	for i, e := range events {
 		switch {
 		case e.Event != "tasks":
 		case slices.Contains(e.Standby, task):
-			return true
+			standby = true
 		case slices.Contains(e.Active, task):
-			return false
+			if i >= mark {
+				return standby
+			}
+			standby = false
 		}
 	}
 	return false
