@@ -44,6 +44,12 @@ func (n *Node) LocalPlan(ctx context.Context, r web.PlanRequest) (web.GroupPlan,
 		return web.GroupPlan{}, err
 	}
 	in.Assignor = n.assignors.named(in.Settings.AssignorName)
+	select {
+	case n.planning <- struct{}{}:
+	case <-ctx.Done():
+		return web.GroupPlan{}, web.Refuse(web.Conflict, "node %d, which leads the group, computes another plan; try again", n.config.NodeID)
+	}
+	defer func() { <-n.planning }()
 	answer, err := n.askShard(ctx, r.Group, &shard.PlanRequest{GroupID: r.Group, Input: in}, "try again")
 	if err != nil {
 		return web.GroupPlan{}, err
@@ -52,12 +58,6 @@ func (n *Node) LocalPlan(ctx context.Context, r web.PlanRequest) (web.GroupPlan,
 	if response.Err != nil {
 		return web.GroupPlan{}, refusedPlan(response.Err)
 	}
-	select {
-	case n.planning <- struct{}{}:
-	case <-ctx.Done():
-		return web.GroupPlan{}, web.Refuse(web.Conflict, "node %d, which leads the group, computes another plan; try again", n.config.NodeID)
-	}
-	defer func() { <-n.planning }()
 	began := time.Now()
 	p, err := response.Job.Run(func() bool { return ctx.Err() == nil && time.Since(began) < planPatience })
 	var refused *coordinator.Error

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,7 @@ func TestEveryNodePlans(t *testing.T) {
 		if err != nil || p.Assignor != "highly_available" || p.Warmup == 0 || len(p.Steps) < 2 || p.Steps[0].Warmup == 0 || !p.Complete || p.After.ActiveMax != 3 {
 			t.Errorf("%+v %v", p, err)
 		}
+		plansAtOnce(t, c, planned)
 		refusals(t, c)
 		if after := written(); after != before {
 			t.Errorf("the log has %d entries, before the plans %d", after, before)
@@ -93,6 +95,21 @@ func TestEveryNodePlans(t *testing.T) {
 			t.Error(failure)
 		}
 	})
+}
+
+// plansAtOnce: who asks while another plan is computed waits for it, and gets the same.
+func plansAtOnce(t *testing.T, c *cluster, want []string) {
+	t.Helper()
+	var asked sync.WaitGroup
+	for i := range 4 * nodes {
+		asked.Go(func() {
+			p, err := c.node(i%nodes).Plan(context.Background(), web.PlanRequest{Group: lifeGroup, Add: 1})
+			if got := received(&p, "new-1-1"); err != nil || !slices.Equal(got, want) {
+				t.Errorf("node %d: %v %v", i%nodes, got, err)
+			}
+		})
+	}
+	asked.Wait()
 }
 
 func refusals(t *testing.T, c *cluster) {
