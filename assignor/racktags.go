@@ -14,7 +14,7 @@ const maxPairs = 64
 type apartness struct {
 	tags    int
 	classOf []int32 // by process
-	values  []int32 // by class and tag; -1: missing
+	values  []int32 // by class and tag; -1: missing, or of one process alone
 	// free are the processes of a class that can get standbys, numFree those of all.
 	free    []int32
 	numFree int
@@ -30,37 +30,20 @@ func newApartness(p *problem) *apartness {
 		return nil
 	}
 	r := &apartness{tags: len(tags), classOf: make([]int32, p.numProcesses()), known: map[string]int{}}
-	numbers := make([]map[string]int32, len(tags))
+	values := r.readValues(p)
 	classes := map[string]int32{}
-	values := make([]int32, len(tags))
 	for process := range r.classOf {
-		member := &p.spec.Members[p.members[p.first[process]]]
-		r.key = r.key[:0]
-		for i, tag := range tags {
-			values[i] = -1
-			if value, ok := member.Tags[tag]; ok {
-				if numbers[i] == nil {
-					numbers[i] = map[string]int32{}
-				}
-				n, ok := numbers[i][value]
-				if !ok {
-					n = int32(len(numbers[i]))
-					numbers[i][value] = n
-				}
-				values[i] = n
-			}
-			r.key = binary.BigEndian.AppendUint32(r.key, uint32(values[i]))
+		says := values[process*r.tags : (process+1)*r.tags]
+		free := int32(min(1, p.fresh[process]))
+		r.key = append(r.key[:0], byte(free))
+		for _, v := range says {
+			r.key = binary.BigEndian.AppendUint32(r.key, uint32(v))
 		}
-		free := int32(1)
-		if p.fresh[process] == 0 {
-			free = 0
-		}
-		r.key = append(r.key, byte(free))
 		class, ok := classes[string(r.key)]
 		if !ok {
 			class = int32(len(r.free))
 			classes[string(r.key)] = class
-			r.values = append(r.values, values...)
+			r.values = append(r.values, says...)
 			r.free = append(r.free, 0)
 		}
 		r.classOf[process] = class
@@ -71,6 +54,42 @@ func newApartness(p *problem) *apartness {
 		return nil
 	}
 	return r
+}
+
+// readValues numbers the values of tags, by process and tag. One that a single process has is as good as none: there is no second
+// copy of a task in the process, so that all others differ from it.
+func (r *apartness) readValues(p *problem) []int32 {
+	type value struct {
+		tag  int
+		text string
+	}
+	numbers := map[value]int32{}
+	var processes []int32 // by number
+	values := make([]int32, 0, p.numProcesses()*r.tags)
+	for process := range p.numProcesses() {
+		member := &p.spec.Members[p.members[p.first[process]]]
+		for i, tag := range p.spec.RackAwareTags {
+			text, ok := member.Tags[tag]
+			if !ok {
+				values = append(values, -1)
+				continue
+			}
+			n, ok := numbers[value{i, text}]
+			if !ok {
+				n = int32(len(processes))
+				numbers[value{i, text}] = n
+				processes = append(processes, 0)
+			}
+			processes[n]++
+			values = append(values, n)
+		}
+	}
+	for i, n := range values {
+		if n >= 0 && processes[n] == 1 {
+			values[i] = -1
+		}
+	}
+	return values
 }
 
 func (r *apartness) numClasses() int32 { return int32(len(r.free)) }

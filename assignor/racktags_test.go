@@ -191,23 +191,27 @@ func TestSpreadStandbysAreBalanced(t *testing.T) {
 	})
 }
 
-// sameTags reports whether all processes say the same.
+// sameTags reports whether all processes say the same, where a value of one process alone says nothing.
 func sameTags(spec Spec, of map[string]map[string]string) bool {
-	var first []string
+	processes := map[string]int{} // by tag and value
 	for _, p := range processesOf(spec) {
-		var says []string
 		for _, name := range spec.RackAwareTags {
-			v, ok := of[p][name]
-			says = append(says, fmt.Sprint(v, ok))
-		}
-		if first == nil {
-			first = says
-		}
-		if !slices.Equal(says, first) {
-			return false
+			if v, ok := of[p][name]; ok {
+				processes[name+"="+v]++
+			}
 		}
 	}
-	return true
+	said := map[string]bool{}
+	for _, p := range processesOf(spec) {
+		says := ""
+		for _, name := range spec.RackAwareTags {
+			if v, ok := of[p][name]; ok && processes[name+"="+v] > 1 {
+				says += name + "=" + v + ","
+			}
+		}
+		said[says] = true
+	}
+	return len(said) == 1
 }
 
 // Tags that tell no processes apart change nothing.
