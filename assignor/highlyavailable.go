@@ -37,6 +37,6 @@ func (highlyAvailable) Assign(spec Spec) (Assignment, error) {
 
 // desire computes what is desired.
 func desire(p *problem) *refiner {
-	c := claim(readState(p))
+	c := claim(newState(p))
 	return newRefiner(solveSticky(p), c)
 }

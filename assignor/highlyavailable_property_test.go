@@ -66,48 +66,62 @@ func assignHA(t *rapid.T, spec Spec) Assignment {
 
 // knowledge is what a Spec tells about the state of a task, found the slow way.
 type knowledge struct {
-	owner    string          // the member that runs it and is not stale, "" for none
 	caughtUp map[string]bool // by process
 }
 
 func know(spec *Spec, task topology.Task) knowledge {
-	end := int64(-1)
-	for _, m := range spec.Members {
-		if e, ok := m.EndOffsets.Of(task); ok && e >= 0 && e != math.MaxInt64 {
-			if o, _ := m.Offsets.Of(task); o != math.MaxInt64 {
-				e = max(e, o)
-			}
-			end = max(end, e)
+	k := knowledge{caughtUp: map[string]bool{}}
+	var owner *Member // of several the last by process and member
+	for i := range spec.Members {
+		m := &spec.Members[i]
+		if m.Current.Active.Contains(task) && !m.Stale && (owner == nil || m.ProcessID >= owner.ProcessID) {
+			owner = m
 		}
 	}
-	k := knowledge{caughtUp: map[string]bool{}}
+	end := endOf(spec, owner, task)
 	holders := map[string]*Member{} // by process, the first one with the highest role
 	for i := range spec.Members {
 		m := &spec.Members[i]
-		if h := holders[m.ProcessID]; roleIn(m, task) > 0 && (h == nil || roleIn(m, task) > roleIn(h, task)) {
+		if m.Stale {
+			continue // their state serves nobody else
+		}
+		if h := holders[m.ProcessID]; roleIn(m, owner, task) > 0 && (h == nil || roleIn(m, owner, task) > roleIn(h, owner, task)) {
 			holders[m.ProcessID] = m
 		}
-	}
-	for process, m := range holders {
-		if r := roleIn(m, task); r == 3 && !m.Restoring.Contains(task) || r == 1 && m.Ready.Contains(task) {
-			k.caughtUp[process] = true
-		}
-	}
-	for _, m := range spec.Members {
 		if o, ok := m.Offsets.Of(task); ok && o >= 0 && o != math.MaxInt64 && end >= 0 && end-o <= spec.AcceptableRecoveryLag {
 			k.caughtUp[m.ProcessID] = true
 		}
-		if m.Current.Active.Contains(task) && !m.Stale {
-			k.owner = m.ID
+	}
+	for process, m := range holders {
+		if r := roleIn(m, owner, task); r == 3 && !m.Restoring.Contains(task) || r == 1 && m.Ready.Contains(task) {
+			k.caughtUp[process] = true
 		}
 	}
 	return k
 }
 
-// roleIn is 3 for a task that the member has as active, 2 as standby, 1 as warm-up, 0 for others.
-func roleIn(m *Member, task topology.Task) int {
+// endOf is the largest reported end, not below where a copy is that a member runs; -1 where none is known.
+func endOf(spec *Spec, owner *Member, task topology.Task) int64 {
+	end, held := int64(-1), int64(-1)
+	for i := range spec.Members {
+		m := &spec.Members[i]
+		if e, ok := m.EndOffsets.Of(task); ok && e != math.MaxInt64 {
+			end = max(end, e)
+		}
+		if o, ok := m.Offsets.Of(task); ok && o != math.MaxInt64 && roleIn(m, owner, task) > 0 && !m.Stale {
+			held = max(held, o)
+		}
+	}
+	if end < 0 {
+		return -1
+	}
+	return max(end, held)
+}
+
+// roleIn is 3 for a task that the member runs, 2 for one that it has as standby, 1 as warm-up, 0 for others.
+func roleIn(m, owner *Member, task topology.Task) int {
 	switch {
-	case m.Current.Active.Contains(task):
+	case m == owner:
 		return 3
 	case m.Current.Standby.Contains(task):
 		return 2
@@ -219,7 +233,8 @@ func processHasStale(spec *Spec, process string) bool {
 	return slices.ContainsFunc(spec.Members, func(m Member) bool { return m.Stale && m.ProcessID == process })
 }
 
-// checkProgress checks that what differs from the desired has a warm-up that leads on.
+// checkProgress checks that what differs from the desired has a warm-up that leads on, but for standbys that are placed as
+// evenly as desired.
 func checkProgress(t *rapid.T, spec Spec, out Assignment) {
 	t.Helper()
 	warmups := 0
@@ -230,10 +245,21 @@ func checkProgress(t *rapid.T, spec Spec, out Assignment) {
 	if p.numStale == len(p.members) {
 		return
 	}
-	if warmups == 0 && spec.NumWarmupReplicas > 0 {
-		if d := cmp.Diff(desire(p).result(), out); d != "" {
-			t.Fatalf("stuck (-desired +refined):\n%s", d)
+	if warmups > 0 || spec.NumWarmupReplicas == 0 {
+		return
+	}
+	desired := desire(p).result()
+	uneven := [2]int{}
+	for id, a := range out {
+		if d := desired[id]; !a.Active.SameTasks(d.Active) {
+			t.Fatalf("stuck: %s has %v and is to have %v", id, a.Active, d.Active)
 		}
+		for i, n := range []int{a.Len(), desired[id].Len()} {
+			uneven[i] += n * n
+		}
+	}
+	if uneven[0] > uneven[1] {
+		t.Fatalf("stuck with standbys less even than desired:\n%v\n%v", out, desired)
 	}
 }
 

@@ -1,7 +1,9 @@
 package assignor
 
 import (
+	"fmt"
 	"maps"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -103,5 +105,48 @@ func TestAutoChoosesByState(t *testing.T) {
 	}
 	if Auto().Name() != "auto" || HighlyAvailable().Name() != "highly_available" {
 		t.Error("wrong names")
+	}
+}
+
+// BenchmarkHighlyAvailable is beside Sticky on the same groups, in which all holders report offsets and all owners ends.
+func BenchmarkHighlyAvailable(b *testing.B) {
+	for _, c := range []struct{ members, tasks int }{{1000, 10_000}, {5000, 50_000}} {
+		var subtopologies []Subtopology
+		for i := range 10 {
+			subtopologies = append(subtopologies, Subtopology{ID: strconv.Itoa(i), Tasks: int32(c.tasks / 10), Stateful: true})
+		}
+		spec := group(c.members, 1, subtopologies...)
+		spec.NumStandbyReplicas, spec.NumWarmupReplicas, spec.AcceptableRecoveryLag = 1, 2, 10_000
+		out, _ := Sticky().Assign(spec)
+		same := adopt(spec, out)
+		for i := range same.Members {
+			m := &same.Members[i]
+			offsets, ends := map[topology.Task]int64{}, map[topology.Task]int64{}
+			for _, set := range []topology.Tasks{m.Current.Active, m.Current.Standby} {
+				for task := range set.All() {
+					offsets[task] = 1_000_000
+				}
+			}
+			for task := range m.Current.Active.All() {
+				ends[task] = 1_000_000
+			}
+			m.Offsets, m.EndOffsets = OffsetsOf(offsets), OffsetsOf(ends)
+		}
+		left, joined := same, same
+		left.Members = same.Members[c.members/10:]
+		joined.Members = append([]Member{{ID: "a", ProcessID: "a"}}, same.Members...)
+		for _, g := range []struct {
+			name string
+			spec Spec
+		}{{"fresh", spec}, {"same", same}, {"leave10pct", left}, {"join1", joined}} {
+			for _, a := range []Assignor{Sticky(), HighlyAvailable()} {
+				b.Run(fmt.Sprintf("%dx%d-s1-%s/%s", c.members, c.tasks, g.name, a.Name()), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						_, _ = a.Assign(g.spec)
+					}
+				})
+			}
+		}
 	}
 }

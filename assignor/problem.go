@@ -51,9 +51,9 @@ const (
 // candidate is a member that may have the state of a task.
 type candidate struct {
 	task, member int32
-	holding      holding
-	// known says that offset, the reported cumulative changelog position, is one; it is 0 otherwise.
-	known  bool
+	// holding is what counts; held is how the member has the task.
+	holding, held holding
+	// offset is the reported cumulative changelog position; -1 when none is known.
 	offset int64
 }
 
@@ -176,43 +176,60 @@ func (p *problem) readCurrent() {
 	for t := range p.prevActive {
 		p.prevActive[t] = -1
 	}
-	var found []candidate
+	r := currentReader{problem: p, at: make([]int32, p.numTasks())}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
-		if p.stale != nil && p.stale[m] {
+		if p.isStale(m) {
 			p.eachTask(member.Current.Active, func(t int32) { p.keptActive = append(p.keptActive, kept{t, m}) })
 			p.eachTask(member.Current.Standby, func(t int32) { p.keptStandby = append(p.keptStandby, kept{t, m}) })
 			continue
 		}
 		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
-		replica := func(t int32, h holding) {
-			if !p.stateful(t) {
-				return
-			}
-			c := candidate{task: t, member: m, holding: h}
-			if len(member.Offsets) > 0 {
-				offset, ok := member.Offsets.Of(p.task(t))
-				c.offset, c.known = knownOffset(offset), ok && offset != math.MaxInt64
-			}
-			found = append(found, c)
-		}
-		p.eachTask(member.Current.Standby, func(t int32) { replica(t, asStandby) })
-		p.eachTask(member.Current.Warmup, func(t int32) { replica(t, asWarmup) })
-		p.hasWarmups = p.hasWarmups || len(member.Current.Warmup) > 0
-		p.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
-			if p.stateful(t) {
-				// A holder of a replica is a candidate already; to be one again, after itself, changes nothing.
-				found = append(found, candidate{task: t, member: m, offset: knownOffset(o.Offset)})
+		r.read(member, m)
+	}
+	p.rankCandidates(r.found)
+}
+
+// currentReader collects candidates.
+type currentReader struct {
+	*problem
+	found []candidate
+	// at is one more than the place of a task's last candidate.
+	at []int32
+}
+
+func (r *currentReader) read(member *Member, m int32) {
+	hold := func(set topology.Tasks, h holding) {
+		r.eachTask(set, func(t int32) {
+			if r.stateful(t) {
+				r.of(t, m, h)
 			}
 		})
 	}
-	p.rankCandidates(found)
+	hold(member.Current.Standby, asStandby)
+	hold(member.Current.Warmup, asWarmup)
+	r.hasWarmups = r.hasWarmups || len(member.Current.Warmup) > 0
+	r.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
+		if r.stateful(t) {
+			r.of(t, m, reported).offset = knownOffset(o.Offset)
+		}
+	})
 }
 
-// knownOffset takes the value to which clients cap an overflow for unknown.
+// of is the member's candidate for the task; if it is new it holds it so.
+func (r *currentReader) of(t, m int32, h holding) *candidate {
+	if i := r.at[t] - 1; i >= 0 && r.found[i].member == m {
+		return &r.found[i]
+	}
+	r.found = append(r.found, candidate{task: t, member: m, holding: h, held: h, offset: -1})
+	r.at[t] = int32(len(r.found))
+	return &r.found[len(r.found)-1]
+}
+
+// knownOffset is -1 for a value that tells nothing: a negative one, and that to which clients cap an overflow.
 func knownOffset(offset int64) int64 {
-	if offset == math.MaxInt64 {
-		return 0
+	if offset < 0 || offset == math.MaxInt64 {
+		return -1
 	}
 	return offset
 }
@@ -242,7 +259,7 @@ func (p *problem) rankCandidates(found []candidate) {
 	}
 	for t := range int32(p.numTasks()) {
 		if of := p.candidatesOf(t); len(of) > 1 {
-			p.passLaggards(of)
+			p.passLaggards(t, of)
 			slices.SortFunc(of, compareCandidates)
 		}
 	}
@@ -250,15 +267,15 @@ func (p *problem) rankCandidates(found []candidate) {
 
 // passLaggards takes standbys of a task that are further behind other state of it than the acceptable lag for no better than that:
 // they have been begun while its process was away, and would take longer to be complete.
-func (p *problem) passLaggards(of []candidate) {
-	best := int64(-1)
+func (p *problem) passLaggards(t int32, of []candidate) {
+	best, owner := int64(-1), p.prevActive[t]
 	for i := range of {
-		if of[i].holding == reported {
+		if of[i].holding == reported && of[i].member != owner {
 			best = max(best, of[i].offset)
 		}
 	}
 	for i := range of {
-		if c := &of[i]; c.holding == asStandby && c.known && best-c.offset > p.spec.AcceptableRecoveryLag {
+		if c := &of[i]; c.holding == asStandby && c.offset >= 0 && best-c.offset > p.spec.AcceptableRecoveryLag {
 			c.holding = reported
 		}
 	}

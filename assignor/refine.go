@@ -9,18 +9,21 @@ import (
 // state is not caught up while it is elsewhere.
 type refiner struct {
 	*solution
-	state *state
-	// owner is the member that runs a task as long as its desired owner is not caught up, runs the one that does so for this
-	// reason, and warmup the one that gets a warm-up of it; -1 for none.
-	owner, runs, warmup []int32
-	budget              int
+	claims *claims
+	// runs is the member that runs a task because its desired owner is not caught up, and warmup the one that gets a warm-up of
+	// it; -1 for none.
+	runs, warmup []int32
+	budget       int
 	// had are the copies of a task as desired, while its refined ones replace them.
-	had []int32
+	had  []int32
+	tags *apartness
+	// load is the number of tasks of all roles by member.
+	load []int32
 }
 
 func newRefiner(s *solution, c *claims) *refiner {
 	r := &refiner{
-		solution: s, state: c.state, owner: c.owner, budget: max(s.spec.NumWarmupReplicas, 0),
+		solution: s, claims: c, tags: newApartness(s.problem), load: make([]int32, len(s.members)), budget: max(s.spec.NumWarmupReplicas, 0),
 		runs: make([]int32, s.numTasks()), warmup: make([]int32, s.numTasks()),
 	}
 	for t := range r.warmup {
@@ -31,6 +34,9 @@ func newRefiner(s *solution, c *claims) *refiner {
 
 // refine works through the tasks that cannot go at once to whom they are desired: those that have a warm-up there already
 // first, then those with the fewest processes that are caught up, then in the order of tasks.
+//
+// As long as a task waits, the standbys of all stay where they are: so the next step finds them where this one left them, and
+// a task that moves keeps the standby that it has. When none waits they move only for a better placement.
 func (r *refiner) refine() {
 	if r.budget == 0 || r.spec.AcceptableRecoveryLag == math.MaxInt64 {
 		return // all is where it shall be at once, or counts as caught up
@@ -40,50 +46,97 @@ func (r *refiner) refine() {
 		if !r.waits(t) {
 			continue
 		}
-		key := fewestFirst(r.state.numCaughtUp(t), t)
-		if c := r.state.in(t, r.process[r.copiesOf(t)[0]]); c == nil || c.role != warmup {
+		key := fewestFirst(r.claims.numCaughtUp(t), t)
+		if r.claims.in(t, r.process[r.copiesOf(t)[0]]).role != warmup {
 			key |= 1 << 62
 		}
 		waiting = append(waiting, key)
-	}
-	if len(waiting) == 0 {
-		return
 	}
 	slices.Sort(waiting)
 	for _, key := range waiting {
 		r.wait(int32(uint32(key)))
 	}
-	r.leaveStandbys()
+	if r.maxCopies == 1 {
+		for _, key := range waiting {
+			t := int32(uint32(key))
+			r.copies[t] = r.runs[t]
+		}
+		return
+	}
+	if len(waiting) > 0 {
+		r.leaveStandbys()
+		return
+	}
+	copies, numCopies, desired := slices.Clone(r.copies), slices.Clone(r.numCopies), r.measure()
+	if r.leaveStandbys(); desired.better(r.measure()) {
+		r.copies, r.numCopies = copies, numCopies
+	}
+}
+
+// measure is how good a placement is.
+func (r *refiner) measure() (q quality) {
+	clear(r.load)
+	var used []int32
+	for t := range int32(r.numTasks()) {
+		used = used[:0]
+		for _, m := range r.copiesOf(t) {
+			r.load[m]++
+			if r.tags != nil {
+				class := r.tags.classOf[r.process[m]]
+				q.apart += r.tags.gain(used, class)
+				used = append(used, class)
+			}
+		}
+	}
+	for _, n := range r.load {
+		q.unevenness += int64(n) * int64(n)
+	}
+	return q
+}
+
+// quality is how good a placement of standbys is.
+type quality struct {
+	// apart is how far the copies of tasks are apart by tags.
+	apart int
+	// unevenness is the sum of the squares of the members' numbers of tasks.
+	unevenness int64
+}
+
+func (q quality) better(o quality) bool {
+	if q.apart != o.apart {
+		return q.apart > o.apart
+	}
+	return q.unevenness < o.unevenness
 }
 
 // waits says whether the task cannot go to its desired owner at once.
 func (r *refiner) waits(t int32) bool {
 	of := r.copiesOf(t)
-	if len(of) == 0 || !r.stateful(t) || r.owner[t] < 0 {
+	runner := r.claims.runner[t]
+	if len(of) == 0 || !r.stateful(t) || runner < 0 {
 		return false
 	}
 	wanted := of[0]
-	return r.process[wanted] != r.process[r.owner[t]] && !r.isStale(wanted) && !r.noWarmups(wanted) &&
-		!r.state.caughtUp(t, r.process[wanted])
+	return r.process[wanted] != r.process[runner] && !r.isStale(wanted) && !r.noWarmups(wanted) &&
+		!r.claims.in(t, r.process[wanted]).caughtUp
 }
 
 // wait leaves the task with its owner, and gives its desired one a warm-up while the budget lasts.
 func (r *refiner) wait(t int32) {
 	wanted := r.copiesOf(t)[0]
-	r.runs[t] = r.owner[t]
+	r.runs[t] = r.claims.runner[t]
 	if r.budget == 0 {
 		return
 	}
 	r.budget--
 	r.warmup[t] = wanted
-	if c := r.state.in(t, r.process[wanted]); c != nil && c.role == warmup && !r.isStale(c.holder) {
-		r.warmup[t] = c.holder
+	if has := r.claims.in(t, r.process[wanted]); has.role == warmup {
+		r.warmup[t] = has.holder
 	}
 }
 
-// leaveStandbys leaves the standbys of all tasks where they are as long as a task waits: so the next step finds them where
-// this one left them, and a task that moves keeps the standby that it has. Those that are missing are placed as desired. A
-// waiting task has a place fewer to fill while its warm-up fills it.
+// leaveStandbys leaves the standbys of all tasks where they are, and places those that are missing as desired. A waiting task
+// has a place fewer to fill while its warm-up fills it.
 func (r *refiner) leaveStandbys() {
 	for t := range int32(r.numTasks()) {
 		if r.stateful(t) && r.numCopies[t] > 0 {
@@ -101,18 +154,18 @@ func (r *refiner) placeCopies(t int32) {
 	} else {
 		r.place(t, wanted)
 	}
-	if standbys == 0 {
-		return
-	}
 	for _, m := range r.had[1:] {
 		if r.isStale(m) {
 			r.placeStandby(t, m, standbys)
 		}
 	}
-	of := r.state.replicasOf(t)
+	of := r.claims.replicasOf(t)
+	furthest := r.furthest(t, of)
 	held := func(as role, caughtUp bool) {
 		for i := range of {
-			if c := &of[i]; c.role == as && c.caughtUp == caughtUp && !r.isStale(c.holder) && !r.passed(t, c) {
+			c := &of[i]
+			// What a desired one leaves behind by more than the acceptable lag is not kept.
+			if passed := !caughtUp && c.offset >= 0 && furthest-c.offset > r.spec.AcceptableRecoveryLag; c.role == as && c.caughtUp == caughtUp && !passed {
 				r.placeStandby(t, c.holder, standbys)
 			}
 		}
@@ -129,17 +182,20 @@ func (r *refiner) placeCopies(t int32) {
 	r.placeStandby(t, wanted, standbys)
 }
 
-// passed says that the replica is further behind one of those desired in its place than the acceptable lag.
-func (r *refiner) passed(t int32, c *replica) bool {
-	if c.caughtUp || c.offset < 0 {
-		return false
-	}
+// furthest is how far the replicas are in whose places standbys are desired and can be, -1 where nothing is known.
+func (r *refiner) furthest(t int32, of []replica) (offset int64) {
+	offset = -1
 	for _, m := range r.had[1:] {
-		if d := r.state.in(t, r.process[m]); d != nil && d.offset-c.offset > r.spec.AcceptableRecoveryLag {
-			return true
+		if r.holds(t, r.process[m]) {
+			continue
+		}
+		for i := range of {
+			if of[i].process == r.process[m] {
+				offset = max(offset, of[i].offset)
+			}
 		}
 	}
-	return false
+	return offset
 }
 
 func (r *refiner) placeStandby(t, member int32, standbys int) {

@@ -9,23 +9,24 @@ import (
 // under way were done, so that it asks for the same moves again.
 type claims struct {
 	*state
-	// owner is by task the member that runs it now, or takes it over from one that is gone or has lost its state; -1 where
-	// nobody has any state.
-	owner []int32
-	// owned is the number of tasks of each process by owner.
-	owned []int32
+	// runner is by task its owner, or the member that takes it over from one that is gone or has lost its state; -1 where nobody
+	// has any state. tookOver says that some task has changed hands so.
+	runner   []int32
+	tookOver bool
+	// running is the number of tasks of each process by runner.
+	running []int32
 }
 
-// claim finds the owners. A task counts for the desired assignment as its owner's, but where it has a warm-up as that of the
-// warm-up's holder; the owner is then the next that has the state.
+// claim finds the runners. A task counts for the desired assignment as its runner's, but where it has a warm-up as that of the
+// warm-up's holder; the runner is then the next that has the state.
 func claim(s *state) *claims {
-	c := &claims{state: s, owner: slices.Clone(s.prevActive), owned: make([]int32, s.numProcesses())}
+	c := &claims{state: s, runner: slices.Clone(s.owner), running: make([]int32, s.numProcesses())}
 	var orphans []uint64
-	for t, m := range c.owner {
+	for t, m := range c.runner {
 		t := int32(t)
 		switch {
-		case m >= 0 && (!s.stateful(t) || s.caughtUp(t, s.process[m])):
-			c.owned[s.process[m]]++
+		case s.runs(t) || m >= 0 && !s.stateful(t):
+			c.running[s.process[m]]++
 		case s.stateful(t):
 			orphans = append(orphans, fewestFirst(s.numCaughtUp(t), t))
 		}
@@ -34,7 +35,7 @@ func claim(s *state) *claims {
 	for _, key := range orphans {
 		c.takeOver(int32(uint32(key)))
 	}
-	if s.spec.NumWarmupReplicas > 0 {
+	if s.spec.NumWarmupReplicas > 0 && s.hasWarmups {
 		c.claimWarmups()
 	}
 	return c
@@ -45,31 +46,31 @@ func fewestFirst(caughtUp int, task int32) uint64 {
 	return uint64(min(caughtUp, math.MaxInt16))<<32 | uint64(task)
 }
 
-// takeOver finds the owner of a task that has none, or one that lost its state: among the processes that are caught up who
+// takeOver finds the runner of a task that has no owner, or one that lost its state: among the processes that are caught up who
 // holds a replica, then the least loaded; else, if there is no owner, who has most of the state.
 func (c *claims) takeOver(t int32) {
-	best := int32(-1)
-	var from *replica
-	was := c.owner[t]
-	of := c.replicasOf(t)
-	for i := range of {
-		r := &of[i]
+	best, was := int32(-1), c.owner[t]
+	var from replica
+	for _, r := range c.replicasOf(t) {
 		if !r.caughtUp && (was >= 0 || r.offset < 0 && r.role == dormant) {
 			continue
 		}
-		if m := c.memberFor(r); m >= 0 && (from == nil || c.nearer(r, from)) {
+		if m := c.memberFor(&r); m >= 0 && (best < 0 || c.nearer(&r, &from)) {
 			best, from = m, r
 		}
 	}
 	if best < 0 {
-		if was >= 0 {
-			c.owned[c.process[was]]++
-		}
+		best = was
+	}
+	if best < 0 {
 		return
 	}
-	c.owner[t], c.prevActive[t] = best, best
-	c.owned[c.process[best]]++
-	c.replaceCandidate(t, best, was)
+	c.running[c.process[best]]++
+	if best != was {
+		c.tookOver = true
+		c.runner[t], c.prevActive[t] = best, best
+		c.replaceCandidate(t, best, was)
+	}
 }
 
 // nearer says whether a is rather to run the task than b.
@@ -83,11 +84,12 @@ func (c *claims) nearer(a, b *replica) bool {
 	if held := a.role != dormant; held != (b.role != dormant) {
 		return held
 	}
-	return int64(c.owned[a.process])*int64(c.size(b.process)) < int64(c.owned[b.process])*int64(c.size(a.process))
+	x, y := int64(c.running[a.process])*int64(c.size(b.process)), int64(c.running[b.process])*int64(c.size(a.process))
+	return x < y || x == y && a.process < b.process
 }
 
 // memberFor is the member of the replica's process that would get the task as active: who holds it, else the first that may;
-// -1 for none, also where a stale member keeps its replica, and where tasks that are not caught up move without regard to state.
+// -1 for none, also where tasks that are not caught up move without regard to state.
 func (c *claims) memberFor(r *replica) int32 {
 	may := func(m int32) bool { return !c.isStale(m) && (r.caughtUp || !c.noWarmups(m)) }
 	if r.holder >= 0 {
@@ -107,38 +109,34 @@ func (c *claims) memberFor(r *replica) int32 {
 // claimWarmups gives the tasks that have a warm-up to its holder. A task that has just been taken over is not claimed: the
 // reason for its warm-up has gone with its owner.
 func (c *claims) claimWarmups() {
-	for i := range c.replicas {
-		r := &c.replicas[i]
-		owner := c.owner[r.task]
-		if r.role != warmup || !c.stateful(r.task) || owner < 0 || c.process[owner] == r.process || c.isStale(r.holder) {
+	for i, k := range c.known {
+		if k.held != asWarmup || i > 0 && c.known[i-1].held == asWarmup && c.known[i-1].task == k.task {
 			continue
 		}
-		if c.in(r.task, c.process[owner]).role == active && c.firstWarmup(r) {
-			c.prevActive[r.task] = r.holder
-			c.replaceCandidate(r.task, r.holder, owner)
+		if owner := c.owner[k.task]; owner >= 0 && owner == c.runner[k.task] {
+			if m := c.warmupOf(k.task, c.process[owner]); m >= 0 {
+				c.prevActive[k.task] = m
+				c.replaceCandidate(k.task, m, owner)
+			}
 		}
 	}
 }
 
-// firstWarmup says whether no other warm-up of the task is nearer to being active.
-func (c *claims) firstWarmup(r *replica) bool {
-	of := c.replicasOf(r.task)
-	for i := range of {
-		o := &of[i]
-		if o.role != warmup || o.process == r.process || c.isStale(o.holder) {
+// warmupOf is who has the warm-up of the task that is nearest to being active, -1 for none.
+func (c *claims) warmupOf(t, owner int32) int32 {
+	best := replica{holder: -1}
+	for _, r := range c.replicasOf(t) {
+		if r.role != warmup || r.process == owner {
 			continue
 		}
-		if o.caughtUp != r.caughtUp {
-			if o.caughtUp {
-				return false
-			}
-			continue
-		}
-		if o.offset > r.offset || o.offset == r.offset && o.process < r.process {
-			return false
+		switch {
+		case best.holder < 0, r.caughtUp && !best.caughtUp:
+			best = r
+		case r.caughtUp == best.caughtUp && (r.offset > best.offset || r.offset == best.offset && r.process < best.process):
+			best = r
 		}
 	}
-	return true
+	return best.holder
 }
 
 // replaceCandidate takes the member off the candidates of the task, since it counts as the owner, and puts another first if
@@ -151,18 +149,18 @@ func (p *problem) replaceCandidate(task, member, first int32) {
 		}
 		if first >= 0 {
 			copy(of[1:i+1], of[:i])
-			of[0] = candidate{task: task, member: first, holding: asStandby}
+			of[0] = candidate{task: task, member: first, holding: asStandby, offset: -1}
 		} else {
 			copy(of[i:], of[i+1:])
-			of[len(of)-1] = candidate{task: task, member: member}
+			of[len(of)-1] = candidate{task: task, member: member, offset: -1}
 		}
 		return
 	}
 }
 
-func (p *problem) isStale(member int32) bool { return p.stale != nil && p.stale[member] }
-
 func (p *problem) noWarmups(member int32) bool { return p.spec.Members[p.members[member]].NoWarmups }
+
+func (p *problem) isStale(member int32) bool { return p.stale != nil && p.stale[member] }
 
 // size is the number of members of a process.
 func (p *problem) size(process int32) int32 { return p.first[process+1] - p.first[process] }

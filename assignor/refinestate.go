@@ -1,20 +1,24 @@
 package assignor
 
 import (
-	"math"
+	"slices"
 
 	"github.com/coordd/coordd/topology"
 )
 
-// state is what is known of the tasks' state in the processes.
+// state is what is known of the tasks' state in the processes. Stale members do not count: theirs serves nobody else.
 type state struct {
 	*problem
-	// A task has the replicas from start[task] to start[task+1], by process.
-	start    []int32
-	replicas []replica
-	// end is the largest known cumulative end offset of each task over all members, each not below what the member has itself;
-	// -1 where none is known.
+	// owner is the member that runs a task, -1 for none, and known are the candidates: as they were read, whoever counts as
+	// owner or candidate for the desired assignment.
+	owner []int32
+	known []candidate
+	// end is the largest reported cumulative end offset of each task over all members, -1 where none is known; nil until asked.
 	end []int64
+	// ready and lost are what the members say of warm-ups and active tasks; nil for none.
+	ready, lost map[kept]bool
+	// scratch is what replicasOf returned last.
+	scratch []replica
 }
 
 // role is how a replica is held.
@@ -29,144 +33,123 @@ const (
 
 // replica is the state of a task in one process: of its members those who report the same task have it in common.
 type replica struct {
-	task, process int32
+	process int32
 	// holder is the member with the highest role, -1 where all are dormant.
 	holder int32
 	role   role
+	// caughtUp says that the task can become active here at once.
+	caughtUp bool
 	// offset is the largest reported cumulative changelog position, -1 where none is known.
 	offset int64
-	// ready says that the replica counts as caught up without any report, lost that its owner said to have lost it.
-	ready, lost bool
-	caughtUp    bool
 }
 
-// readState collects the replicas of all tasks. It reads each map of offsets once.
-func readState(p *problem) *state {
-	c := &stateReader{
-		state: &state{problem: p, end: make([]int64, p.numTasks())},
-		at:    make([]int32, p.numTasks()),
-	}
-	for t := range c.end {
-		c.end[t], c.at[t] = -1, -1
-	}
-	for m := range p.members {
-		c.read(int32(m))
-	}
-	c.sort()
-	// A client that found nothing to restore may tell an end of long ago.
-	for i := range c.replicas {
-		if r := &c.replicas[i]; r.role != dormant && c.end[r.task] >= 0 {
-			c.end[r.task] = max(c.end[r.task], r.offset)
+func newState(p *problem) *state {
+	s := &state{problem: p, owner: slices.Clone(p.prevActive), known: slices.Clone(p.candidates)}
+	for m, i := range p.members {
+		if member := &p.spec.Members[i]; len(member.Ready)+len(member.Restoring) > 0 {
+			s.mark(&s.ready, member.Ready, int32(m))
+			s.mark(&s.lost, member.Restoring, int32(m))
 		}
 	}
-	limit := p.spec.AcceptableRecoveryLag
-	for i := range c.replicas {
-		r := &c.replicas[i]
-		end := c.end[r.task]
-		r.caughtUp = r.role == active && !r.lost || r.ready || end >= 0 && r.offset >= 0 && end-r.offset <= limit
+	return s
+}
+
+func (s *state) mark(said *map[kept]bool, tasks topology.Tasks, m int32) {
+	s.eachTask(tasks, func(t int32) {
+		if *said == nil {
+			*said = map[kept]bool{}
+		}
+		(*said)[kept{t, m}] = true
+	})
+}
+
+func (s *state) readEnds() {
+	s.end = make([]int64, s.numTasks())
+	for t := range s.end {
+		s.end[t] = -1
 	}
-	return c.state
-}
-
-type stateReader struct {
-	*state
-	// found are the replicas in the order of processes; at is the place in it of each task's last one.
-	found []replica
-	at    []int32
-}
-
-// of is the replica of the task in the member's process.
-func (c *stateReader) of(task, member int32) *replica {
-	process := c.process[member]
-	if i := c.at[task]; i >= 0 && c.found[i].process == process {
-		return &c.found[i]
-	}
-	c.at[task] = int32(len(c.found))
-	c.found = append(c.found, replica{task: task, process: process, holder: -1, offset: -1})
-	return &c.found[len(c.found)-1]
-}
-
-func (c *stateReader) read(m int32) {
-	member := &c.spec.Members[c.members[m]]
-	hold := func(set topology.Tasks, as role) {
-		c.eachTask(set, func(t int32) {
-			if r := c.of(t, m); as > r.role {
-				r.holder, r.role = m, as
-			}
+	for m := range s.spec.Members {
+		s.eachOffset(s.spec.Members[m].EndOffsets, func(t int32, end *TaskOffset) {
+			s.end[t] = max(s.end[t], knownOffset(end.Offset))
 		})
 	}
-	hold(member.Current.Active, active)
-	hold(member.Current.Standby, standby)
-	hold(member.Current.Warmup, warmup)
-	c.eachTask(member.Ready, func(t int32) {
-		if r := c.of(t, m); r.role == warmup && r.holder == m {
-			r.ready = true
-		}
-	})
-	c.eachTask(member.Restoring, func(t int32) {
-		if r := c.of(t, m); r.role == active && r.holder == m {
-			r.lost = true
-		}
-	})
-	c.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
-		if o.Offset >= 0 && o.Offset != math.MaxInt64 {
-			r := c.of(t, m)
-			r.offset = max(r.offset, o.Offset)
-		}
-	})
-	own := member.Offsets
-	c.eachOffset(member.EndOffsets, func(t int32, e *TaskOffset) {
-		end := e.Offset
-		if end < 0 || end == math.MaxInt64 {
-			return
-		}
-		for len(own) > 0 && own[0].Compare(e.Task) < 0 {
-			own = own[1:]
-		}
-		// An end below the member's own offset is of an earlier time, as a task that was active before tells it.
-		if len(own) > 0 && own[0].Task == e.Task && own[0].Offset != math.MaxInt64 {
-			end = max(end, own[0].Offset)
-		}
-		c.end[t] = max(c.end[t], end)
-	})
 }
 
-// sort orders what was found by task in one pass of counting.
-func (c *stateReader) sort() {
-	c.start = make([]int32, c.numTasks()+1)
-	for i := range c.found {
-		c.start[c.found[i].task+1]++
+// endOf is the end of a task as far as it is known, -1 where nothing is. A client that found nothing to restore, or had the task
+// as active before, may tell an end of long ago: it is no less than where a copy is that a member runs.
+func (s *state) endOf(t int32) int64 {
+	if s.end == nil {
+		s.readEnds()
 	}
-	for t := range c.numTasks() {
-		c.start[t+1] += c.start[t]
+	end := s.end[t]
+	if end < 0 {
+		return end
 	}
-	c.replicas = make([]replica, len(c.found))
-	next := c.at
-	copy(next, c.start)
-	for i := range c.found {
-		t := c.found[i].task
-		c.replicas[next[t]] = c.found[i]
-		next[t]++
-	}
-}
-
-func (s *state) replicasOf(task int32) []replica { return s.replicas[s.start[task]:s.start[task+1]] }
-
-// in is the task's replica in the process, nil for none.
-func (s *state) in(task, process int32) *replica {
-	of := s.replicasOf(task)
-	for i := range of {
-		if of[i].process == process {
-			return &of[i]
+	for _, c := range s.knownOf(t) {
+		if c.held != reported || c.member == s.owner[t] {
+			end = max(end, c.offset)
 		}
 	}
-	return nil
+	return end
 }
 
-// caughtUp is whether the state of the task is caught up in the process, in any role.
-func (s *state) caughtUp(task, process int32) bool {
-	r := s.in(task, process)
-	return r != nil && r.caughtUp
+// runs says whether the owner of a task has its state.
+func (s *state) runs(t int32) bool {
+	return s.owner[t] >= 0 && (s.lost == nil || !s.lost[kept{t, s.owner[t]}])
+}
+
+// replicasOf are the replicas of a task, one for each process. They are valid until the next call.
+func (s *state) replicasOf(t int32) []replica {
+	s.scratch = s.scratch[:0]
+	if m := s.owner[t]; m >= 0 {
+		s.scratch = append(s.scratch, replica{process: s.process[m], holder: m, role: active, caughtUp: s.runs(t), offset: -1})
+	}
+	for _, c := range s.knownOf(t) {
+		s.add(t, c)
+	}
+	end := int64(-2)
+	for i := range s.scratch {
+		r := &s.scratch[i]
+		switch {
+		case r.caughtUp:
+		case r.role == warmup && s.ready != nil && s.ready[kept{t, r.holder}]:
+			r.caughtUp = true
+		case r.offset >= 0:
+			if end == -2 {
+				end = s.endOf(t)
+			}
+			r.caughtUp = end >= 0 && end-r.offset <= s.spec.AcceptableRecoveryLag
+		}
+	}
+	return s.scratch
+}
+
+func (s *state) knownOf(t int32) []candidate {
+	return s.known[s.candidateStart[t]:s.candidateStart[t+1]]
+}
+
+func (s *state) add(t int32, c candidate) {
+	as := [...]role{reported: dormant, asStandby: standby, asWarmup: warmup}[c.held]
+	at := slices.IndexFunc(s.scratch, func(r replica) bool { return r.process == s.process[c.member] })
+	if at < 0 {
+		at = len(s.scratch)
+		s.scratch = append(s.scratch, replica{process: s.process[c.member], holder: -1, offset: -1})
+	}
+	r := &s.scratch[at]
+	r.offset = max(r.offset, c.offset)
+	if as > r.role || as == r.role && as != dormant && c.member < r.holder {
+		r.role, r.holder = as, c.member
+	}
+}
+
+// in is the task's replica in the process, without a role where there is none.
+func (s *state) in(task, process int32) replica {
+	for _, r := range s.replicasOf(task) {
+		if r.process == process {
+			return r
+		}
+	}
+	return replica{process: process, holder: -1, offset: -1}
 }
 
 // numCaughtUp is the number of processes where the task is caught up.
