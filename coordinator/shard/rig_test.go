@@ -83,10 +83,15 @@ func (r *rig) Topics() (topology.Metadata, uint64) {
 	return r.topics, uint64(len(r.topics)) + r.changes
 }
 func (r *rig) Leaders() topology.Leaders         { return nil }
-func (r *rig) Assignor(string) assignor.Assignor { return assignor.Sticky() }
-func (r *rig) RefreshTopics()                    { r.refreshed++ }
-func (r *rig) RefreshNeeded()                    { r.needed++ }
-func (r *rig) TopicsCurrent() bool               { return !r.oldTopics }
+func (r *rig) Assignor(name string) assignor.Assignor {
+	if name == assignor.HighlyAvailableName {
+		return assignor.HighlyAvailable()
+	}
+	return assignor.Sticky()
+}
+func (r *rig) RefreshTopics()      { r.refreshed++ }
+func (r *rig) RefreshNeeded()      { r.needed++ }
+func (r *rig) TopicsCurrent() bool { return !r.oldTopics }
 func (r *rig) TopicsAsOf() int64 {
 	if r.topicsAsOf != 0 {
 		return r.topicsAsOf
