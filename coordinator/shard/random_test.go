@@ -22,6 +22,7 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 			w.settings.AssignorOffload, w.options.OffloadFrom, w.options.TargetChunk = true, 8, 1
 			w.options.MaxBatchDecisions = 3
 		}
+		w.useWarmups(seed%5 == 2)
 		w.evolve = func(s fsm.State, records []record.Record) (fsm.State, error) {
 			if w.refuses && w.random.IntN(10) == 0 {
 				return s, errNoRoom
@@ -90,7 +91,7 @@ func (w *anyOrder) step() {
 	w.proofAt = w.now
 	switch w.random.IntN(22) {
 	case 0, 1:
-		h := join(group, member)
+		h := w.join(group, member)
 		if w.random.IntN(2) == 0 {
 			h.InstanceID = &instance
 		}
@@ -106,6 +107,7 @@ func (w *anyOrder) step() {
 		if g := w.working.Group(group); g != nil && g.Member(member) != nil {
 			r.Active = g.Member(member).Current.Assigned.Active.WithoutEpochs().NonNil()
 		}
+		w.reportOffsets(r)
 		w.submit(r)
 	case 5, 6:
 		w.submit(commit(group, member, max(epoch, 0))) // no client commits with the epoch of a static member that is away
@@ -183,6 +185,7 @@ func (w *anyOrder) change() {
 	switch w.random.IntN(4) {
 	case 0:
 		w.topics["in"] = int32(1 + w.random.IntN(4))
+		w.useWarmups(w.topics["cl"] > 0)
 		w.changes++
 		w.TopicsChanged(w.now)
 		return
