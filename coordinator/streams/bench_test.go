@@ -84,9 +84,16 @@ func BenchmarkSteadyHeartbeat(b *testing.B) {
 	}
 }
 
-// TestSteadyHeartbeatAllocatesNothing also holds while tags are configured.
+// TestSteadyHeartbeatAllocatesNothing also holds while tags are configured, and under an assignor that looks at reports.
 func TestSteadyHeartbeatAllocatesNothing(t *testing.T) {
+	for _, name := range []string{"sticky", "highly_available"} {
+		t.Run(name, func(t *testing.T) { steadyAllocates(t, name) })
+	}
+}
+
+func steadyAllocates(t *testing.T, assignor string) {
 	w := stableWorld(t, 20)
+	w.assign = builtinAssignor(assignor)
 	client := &coordinator.Client{ID: "c", Host: "/h"}
 	req := steadyRequest(w, 3)
 	if _, err := w.heartbeat(req, client); err != nil {

@@ -193,6 +193,10 @@ func (w *world) fuzzStep(t *testing.T, r *bytesReader, simple *topology.Topology
 	case 4:
 		w.settings.TopologyFenceOlder = r.flag()
 		w.settings.TopologyUpdatePolicy = []string{"epoch", PolicyLatest}[r.below(2)]
+		w.settings.AssignorName = []string{"sticky", "highly_available", "auto"}[r.below(3)]
+		w.assign = builtinAssignor(w.settings.AssignorName)
+		w.settings.NumWarmupReplicas, w.settings.AcceptableRecoveryLag = int32(r.below(3)), int64(r.next())
+		w.settings.TaskOffsetIntervalMs = int32(r.next()) * 100
 	case 5:
 		if g := w.group(); g != nil && g.Topology != nil {
 			env := w.env()

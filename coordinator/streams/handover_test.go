@@ -93,7 +93,11 @@ func FuzzDecodeHandover(f *testing.F) {
 	w.soft.Members["member-00001"].TaskOffsets = []TaskOffset{{Offset: -5}}
 	f.Add(AppendHandover(nil, testGroup, w.soft, w.now-5, true))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 15})
-	group := w.group()
+	copies := copiesWorld(f)
+	f.Add(AppendHandover(nil, testGroup, copies.soft, copies.now, true))
+	copies.soft.Members["B"].warmups[0].ready = true
+	f.Add(AppendHandover(nil, testGroup, copies.soft, copies.now+5000, false))
+	groups := []*world{w, copies.world}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, rest, err := DecodeHandover(b)
 		if err != nil {
@@ -105,12 +109,14 @@ func FuzzDecodeHandover(f *testing.F) {
 		if !bytes.HasSuffix(b, rest) {
 			t.Fatal("the rest is none")
 		}
-		env := w.env()
-		s := NewSoftOnElection(group, &env)
-		s.Inherit(h, group, w.now, w.now)
-		for id, m := range s.Members {
-			if m.SessionDeadline < w.now+minAfterTransferMs {
-				t.Fatalf("%s has %d ms left", id, m.SessionDeadline-w.now)
+		for _, w := range groups {
+			env := w.env()
+			s := NewSoftOnElection(w.group(), &env)
+			s.Inherit(h, w.group(), w.now, w.now)
+			for id, m := range s.Members {
+				if m.SessionDeadline < w.now+minAfterTransferMs {
+					t.Fatalf("%s has %d ms left", id, m.SessionDeadline-w.now)
+				}
 			}
 		}
 	})
