@@ -263,4 +263,22 @@ var mutations = []mutation{
 		"	return l.content(validated), true\n", "	return nil, false\n",
 		"coordinator/streams", "TestScripts/topology_standing.txt",
 	},
+	{
+		7, "no task moves to a warm-up of which the end is not known",
+		"coordinator/streams/copies.go",
+		"	if !ok {\n		return 0, false\n	}\n	offset, ok := c.offset(m, t)\n", "	offset, ok := c.offset(m, t)\n",
+		"coordinator/streams", "TestScripts/warmups_end.txt",
+	},
+	{
+		7, "a warm-up of a member that is away does not count as caught up by its silence",
+		"coordinator/streams/warmup.go",
+		"		case w.since == 0 || away(m):\n", "		case w.since == 0:\n",
+		"coordinator/streams", "TestScripts/warmups_static.txt",
+	},
+	{
+		4, "what is reported while a target is computed is looked at when that is there",
+		"coordinator/streams/offload.go",
+		"		d.Soft.Warmup = env.Now // for what was reported since the snapshot\n", "",
+		"coordinator/shard", "TestAReportWhileATargetIsComputedCounts",
+	},
 }
