@@ -82,7 +82,7 @@ func (r *rig) Settings(string) *coordinator.GroupSettings { return &r.settings }
 func (r *rig) Topics() (topology.Metadata, uint64) {
 	return r.topics, uint64(len(r.topics)) + r.changes
 }
-func (r *rig) Leaders() topology.Leaders         { return nil }
+func (r *rig) Leaders() topology.Leaders { return nil }
 func (r *rig) Assignor(name string) assignor.Assignor {
 	if name == assignor.HighlyAvailableName {
 		return assignor.HighlyAvailable()

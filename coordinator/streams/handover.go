@@ -27,7 +27,8 @@ import (
 //	  task offsets, task end offsets: number + 1 or 0 for none, and for each subtopology, partition, offset (zig-zag)
 //	copies, where the flags say so: number of members, and for each:
 //	  id, 1 when its last heartbeat was of version 0, else 0,
-//	  number of warm-ups, and for each subtopology, partition, time since it was given + 1, 1 when it counts as caught up, else 0
+//	  number of warm-ups, and for each subtopology, partition, time since nothing more is known of it + 1, 1 when it counts
+//	  as caught up, else 0, offset that was reported of it then
 //	  number of tasks that it has to restore, and for each subtopology, partition, offset before
 
 // Handover is the decoded hand-over of one group.

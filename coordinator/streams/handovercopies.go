@@ -51,6 +51,7 @@ func (s *Soft) appendCopies(b []byte, ids []string, now int64) []byte {
 		b = binary.AppendUvarint(b, uint64(len(m.warmups)))
 		for _, w := range m.warmups {
 			b = append(appendPassed(appendTask(b, w.Task), w.since, now), bit(w.ready))
+			b = binary.AppendUvarint(b, uint64(max(0, w.at)))
 		}
 		b = binary.AppendUvarint(b, uint64(len(lost[id])))
 		for _, t := range lost[id] {
@@ -74,7 +75,7 @@ func appendTask(b []byte, t topology.Task) []byte {
 // Smallest encodings of a member's copies, of a warm-up and of a task to restore.
 const (
 	minCopiesHandover  = 4
-	minWarmupHandover  = 4
+	minWarmupHandover  = 5
 	minRestoreHandover = 3
 )
 
@@ -85,15 +86,18 @@ func (r *handoverReader) copies() []copiesHandover {
 		c.id, c.old = r.string(), r.uvarint() == 1
 		c.warmups = make([]warmup, r.count(minWarmupHandover))
 		for k := range c.warmups {
-			c.warmups[k] = warmup{Task: r.task(), since: r.ms(), ready: r.uvarint() == 1}
+			c.warmups[k] = warmup{Task: r.task(), since: r.ms(), ready: r.uvarint() == 1, at: r.offset()}
 		}
 		c.restores = make([]restoreHandover, r.count(minRestoreHandover))
 		for k := range c.restores {
-			c.restores[k] = restoreHandover{r.task(), int64(min(r.uvarint(), math.MaxInt64))}
+			c.restores[k] = restoreHandover{r.task(), r.offset()}
 		}
 	}
 	return list
 }
+
+// offset reads an offset that is not below 0.
+func (r *handoverReader) offset() int64 { return int64(min(r.uvarint(), math.MaxInt64)) }
 
 func (r *handoverReader) task() topology.Task {
 	return topology.Task{Subtopology: r.string(), Partition: r.int32()}
@@ -113,7 +117,8 @@ func (s *Soft) inheritCopies(h *Handover, g *fsm.Group, since func(passed int64)
 		for k, w := range m.warmups {
 			at := slices.IndexFunc(from.warmups, func(o warmup) bool { return o.Task == w.Task })
 			if at >= 0 && from.warmups[at].since != 0 {
-				m.warmups[k].since, m.warmups[k].ready = since(from.warmups[at].since), from.warmups[at].ready
+				w := from.warmups[at]
+				m.warmups[k].since, m.warmups[k].at, m.warmups[k].ready = since(w.since), w.at, w.ready
 				s.WarmupDue = earlier(s.WarmupDue, max(1, m.warmups[k].since+patience))
 			}
 		}

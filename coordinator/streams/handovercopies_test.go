@@ -46,7 +46,7 @@ func TestHandoverOfCopies(t *testing.T) {
 	given := b.warmups[0].since
 	s.now += 7000
 	for _, ready := range []bool{false, true} {
-		b.warmups[0].ready = ready
+		b.warmups[0].ready, b.warmups[0].at = ready, 17
 		gone := topology.Task{Subtopology: "0", Partition: 3}
 		b.warmups = append(b.warmups[:1], warmup{Task: gone, since: s.now})
 		handed := AppendHandover(nil, testGroup, s.soft, s.now, true)
@@ -60,7 +60,7 @@ func TestHandoverOfCopies(t *testing.T) {
 		next.failover()
 		next.soft.Inherit(h, next.group(), next.now, next.now)
 		got := next.soft
-		want := []warmup{{Task: b.warmups[0].Task, since: given + skew, ready: ready}}
+		want := []warmup{{Task: b.warmups[0].Task, since: given + skew, at: 17, ready: ready}}
 		if !slices.Equal(got.Members["B"].warmups, want) || got.WarmupDue != given+skew+patience {
 			t.Errorf("%+v, due at %d, want %+v", got.Members["B"].warmups, got.WarmupDue, want)
 		}
