@@ -50,12 +50,18 @@ func (w *world) checkBalance() error {
 	if most-least > 1 {
 		return fmt.Errorf("one member has %d active tasks, another %d", least, most)
 	}
-	if actives != numStateless+numStateful {
-		return fmt.Errorf("%d tasks are active of %d", actives, numStateless+numStateful)
+	if actives != w.actives {
+		return fmt.Errorf("%d tasks are active of %d", actives, w.actives)
+	}
+	alive := 0
+	for _, p := range w.processes {
+		if p.alive {
+			alive++
+		}
 	}
 	for _, t := range w.tasks {
-		if standbys[t] != w.group.settings.NumStandbyReplicas {
-			return fmt.Errorf("%v has %d standbys, not %d", t, standbys[t], w.group.settings.NumStandbyReplicas)
+		if want := min(w.group.settings.NumStandbyReplicas, int32(alive)-1); standbys[t] != want {
+			return fmt.Errorf("%v has %d standbys, not %d", t, standbys[t], want)
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func play(s *scenario, a assignor.Assignor, standbys int32) (*world, *outcome, e
 	if err != nil {
 		return nil, nil, err
 	}
-	w := newWorld(set, a)
+	w := newWorld(set, a, 12, 24)
 	w.group.settings.AssignorName = a.Name()
 	if err := w.prepare(s.processes); err != nil {
 		return w, nil, fmt.Errorf("before the change: %w", err)

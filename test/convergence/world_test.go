@@ -13,8 +13,7 @@ import (
 const (
 	tickMs = 100
 
-	numStateless, numStateful = 12, 24
-	threadsPerProcess         = 2
+	threadsPerProcess = 2
 
 	changelogRecords   = 1_000_000 // in each changelog partition when a scenario begins
 	growthPerSecond    = 100       // of a changelog whose task is processed, in an app that has something to do
@@ -36,15 +35,19 @@ type world struct {
 	tasks     []topology.Task // those with state
 	ends      map[topology.Task]int64
 	growth    int64 // records a second of a changelog whose task is processed
+	actives   int   // all tasks
 	measured  measures
 	// processors is who processes each task with state; changed says that a thread runs other tasks than a moment ago.
 	processors map[topology.Task]*member
 	changed    bool
 }
 
-func newWorld(settings coordinator.GroupSettings, a assignor.Assignor) *world {
-	w := &world{group: newGroup(settings, a, numStateless, numStateful), now: 1_000_000, ends: map[topology.Task]int64{}, growth: growthPerSecond}
-	for p := range int32(numStateful) {
+func newWorld(settings coordinator.GroupSettings, a assignor.Assignor, numStateless, numStateful int32) *world {
+	w := &world{
+		group: newGroup(settings, a, numStateless, numStateful), now: 1_000_000, ends: map[topology.Task]int64{}, growth: growthPerSecond,
+		actives: int(numStateless + numStateful),
+	}
+	for p := range numStateful {
 		t := topology.Task{Subtopology: stateful, Partition: p}
 		w.tasks = append(w.tasks, t)
 		w.ends[t] = 0
