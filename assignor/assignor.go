@@ -10,7 +10,8 @@ type Spec struct {
 	Subtopologies []Subtopology
 	// NumStandbyReplicas is the number of standby copies of each stateful task.
 	NumStandbyReplicas int
-	// RackAwareTags are the client tags over which standbys and warm-ups shall be spread.
+	// RackAwareTags are the client tags over which standbys and warm-ups shall be spread. A process is where the first of its
+	// members by id says, and in a tag that this one lacks apart from all others.
 	RackAwareTags []string
 	// NumWarmupReplicas is how many warm-up copies the group may have at once; 0: tasks move at once, without any.
 	NumWarmupReplicas int

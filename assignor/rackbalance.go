@@ -5,12 +5,16 @@ import "slices"
 // slot is a copy of a task by its place in copies.
 type slot int32
 
+// maxRounds bounds how often all processes are looked at to be relieved. A few rounds do.
+const maxRounds = 64
+
 // balance moves standbys from processes to lighter ones, until no move of one leaves the other lighter than the first was; those
 // without state go first. The loads in descending order get less with each move, so that it ends.
 func (b *spreading) balance() {
 	slots := b.slots()
 	order := make([]int32, b.numProcesses())
-	for moved := true; moved; {
+	moved := true
+	for round := 0; moved && round < maxRounds; round++ {
 		moved = false
 		for p := range order {
 			order[p] = int32(p)

@@ -6,7 +6,7 @@ import (
 )
 
 // maxPairs bounds the classes of which all pairs are tried. Beyond, copies are chosen one by one.
-const maxPairs = 64
+const maxPairs = 32
 
 // apartness is how far copies of a task are apart: for each tag as many different values as the processes of its copies have,
 // counted together. A process without a tag differs from all others in it, as nobody knows where it is. Processes that say the
@@ -50,10 +50,12 @@ func newApartness(p *problem) *apartness {
 		r.free[class] += free
 		r.numFree += int(free)
 	}
-	if len(r.free) == 1 {
-		return nil
+	for at := r.tags; at < len(r.values); at += r.tags {
+		if !slices.Equal(r.values[:r.tags], r.values[at:at+r.tags]) {
+			return r
+		}
 	}
-	return r
+	return nil
 }
 
 // readValues numbers the values of tags, by process and tag. One that a single process has is as good as none: there is no second
@@ -138,11 +140,11 @@ func (r *apartness) best(used []int32) (most int) {
 	return most
 }
 
-// exact says that reach finds the most for one and two copies.
+// exact says that reach finds the most for two copies, too.
 func (r *apartness) exact() bool { return r.numClasses() <= maxPairs }
 
-// reach is what so many more copies can gain beside those of the used classes, whatever the load: the most there is with one
-// tag, with one or two copies, else what choosing the best class first gives.
+// reach is what so many more copies can gain beside those of the used classes, whatever the load: the most there is with one tag,
+// for one copy, and for two where there are not too many classes; else what choosing the best class first gives.
 func (r *apartness) reach(used []int32, left int) int {
 	if left <= 0 {
 		return 0
