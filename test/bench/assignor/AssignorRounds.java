@@ -19,8 +19,9 @@ import java.util.zip.GZIPInputStream;
 /**
  * Runs Kafka's assignors on inputs of AssignorBench when it is told to, so that another process can be measured in turn with
  * this one. Each line of stdin is "INPUT ASSIGNOR SECONDS LEAST MOST": the assignor, sticky or ha, runs on the input for that
- * many seconds, as long as they allow at least LEAST and at most MOST times. The answer is one JSON line: times in ms, in the
- * order of the runs, bytes that a run allocated, and the measures of the assignment. Building the input is not measured.
+ * many seconds, as long as they allow at least LEAST and at most MOST times. The answer is one JSON line: ms of CPU time of the
+ * thread that runs it, in the order of the runs, without the collector's, bytes that a run allocated, and the measures of the
+ * assignment. Building the input is not measured.
  */
 public class AssignorRounds {
     static String path;
@@ -70,9 +71,9 @@ public class AssignorRounds {
         int n = 0;
         for (; n < least || n < most && spent < seconds; n++) {
             prepare.run();
-            long bytes = threads.getThreadAllocatedBytes(self), from = System.nanoTime();
+            long bytes = threads.getThreadAllocatedBytes(self), from = threads.getCurrentThreadCpuTime();
             run.run();
-            double d = (System.nanoTime() - from) / 1e6;
+            double d = (threads.getCurrentThreadCpuTime() - from) / 1e6;
             allocated += threads.getThreadAllocatedBytes(self) - bytes;
             spent += d / 1e3;
             ms.append(n > 0 ? "," : "").append(String.format(Locale.ROOT, "%.4f", d));

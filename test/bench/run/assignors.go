@@ -18,8 +18,9 @@ import (
 	"github.com/coordd/coordd/test/rig"
 )
 
-// assignors times coordd's assignors and Kafka's on the same inputs in turn: two processes with one thread each, of which one
-// waits while the other runs. Garbage collection counts on both sides, building the input on neither.
+// assignors times coordd's assignors and Kafka's on the same inputs in turn: two processes, of which one waits while the other
+// runs. Times are CPU time, which another program on the machine does not lengthen: of the one thread of coordd's with all that
+// collecting garbage takes, and of Kafka's thread without that. Building the input counts on neither side.
 func assignors(ctx context.Context, b *bench) error {
 	if b.null {
 		return nil
