@@ -288,6 +288,9 @@ func compareCandidates(a, b candidate) int {
 	if c := cmp.Compare(b.offset, a.offset); c != 0 {
 		return c
 	}
+	if (a.held == reported) != (b.held == reported) {
+		return cmp.Compare(b.held, a.held)
+	}
 	return cmp.Compare(a.member, b.member)
 }
 

@@ -161,14 +161,20 @@ func (a *actives) placeMatches() *pool {
 	return q
 }
 
-// holderIn is the best of the candidates of a task in a process, or -1.
+// holderIn is the member of a process that holds a replica of a task, or else reported an offset of it; or -1.
 func (a *actives) holderIn(task, process int32) int32 {
+	best := int32(-1)
 	for _, c := range a.candidatesOf(task) {
 		if a.process[c.member] == process {
-			return c.member
+			if c.held != reported {
+				return c.member
+			}
+			if best < 0 {
+				best = c.member
+			}
 		}
 	}
-	return -1
+	return best
 }
 
 // placeRest gives what is left to members of the lightest processes: first until each has least, then one more to processes in

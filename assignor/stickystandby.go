@@ -13,20 +13,23 @@ type standbys struct {
 	room []int32
 	// processes is how many processes can get standbys.
 	processes int32
-	// crowded are the copies that the members chosen for them have no room for, but others of their processes.
-	crowded []int
-	// most is how many tasks a member of a process may keep.
-	most []int32
 	// filled are the tasks of which standbys went to processes without their state.
 	filled []int32
 	// searches is how many copies may yet be looked at to exchange them.
 	searches int
 }
 
+// The searches for standbys to exchange are bounded: where very many are needed, as with processes of very different sizes, they
+// gain little.
+const (
+	searchesPerTask = 8
+	minSearches     = 20_000
+)
+
 // assignStandbys leaves standbys where the state is, as far as the balance allows, and gives the rest to who has least to do.
 func (s *stickyRun) assignStandbys() {
 	s.keepStandbys()
-	b := &standbys{stickyRun: s, most: make([]int32, s.numProcesses()), searches: 4*s.numTasks() + 1000}
+	b := &standbys{stickyRun: s, searches: searchesPerTask*s.numTasks() + minSearches}
 	for _, n := range s.fresh {
 		b.processes += min(n, 1)
 	}
@@ -36,8 +39,9 @@ func (s *stickyRun) assignStandbys() {
 	}
 	b.keep(byReplica)
 	b.keep(byReport)
-	q := b.settle()
+	q := newPool(s.solution)
 	b.fill(q)
+	b.settle(q)
 }
 
 // missing is how many standbys of a task are to be placed.
@@ -61,7 +65,7 @@ func (b *standbys) missing(t int32) int32 {
 // own counts the tasks of members that are not stale by process.
 func (b *standbys) own() []int32 {
 	if b.numStale == 0 {
-		return b.processCount
+		return slices.Clone(b.processCount)
 	}
 	own := make([]int32, b.numProcesses())
 	for m, n := range b.count {
@@ -75,40 +79,75 @@ func (b *standbys) own() []int32 {
 // shareRoom divides all copies among the processes.
 func (b *standbys) shareRoom() {
 	copies, members := int64(0), int64(len(b.members)-b.numStale)
-	for t := range int32(b.numTasks()) {
-		copies += int64(b.missing(t))
-	}
 	own := b.own()
 	for _, n := range own {
 		copies += int64(n)
 	}
+	lacking := int32(0)
+	for t := range int32(b.numTasks()) {
+		n := b.missing(t)
+		copies += int64(n)
+		lacking += min(n, 1)
+	}
 	b.room = make([]int32, b.numProcesses())
+	sharing := make([]int32, 0, b.numProcesses())
+	for p := range b.fresh {
+		if b.fresh[p] > 0 {
+			sharing = append(sharing, int32(p))
+		}
+	}
+	// Who can take fewer than its share, because a process has one copy of a task, leaves more to the others.
+	most := b.possible(slices.Clone(own), lacking)
+	for full := true; full; {
+		full = false
+		left := sharing[:0]
+		for _, p := range sharing {
+			if int64(most[p])*members < copies*int64(b.fresh[p]) {
+				full = true
+				b.room[p] = most[p]
+				copies -= int64(most[p])
+				members -= int64(b.fresh[p])
+			} else {
+				left = append(left, p)
+			}
+		}
+		sharing = left
+	}
 	left := copies
-	for p := range b.room {
+	for _, p := range sharing {
 		b.room[p] = int32(copies * int64(b.fresh[p]) / members)
 		left -= int64(b.room[p])
 	}
-	for _, p := range b.byNeed(own)[:left] {
+	b.sortByNeed(sharing, own)
+	for _, p := range sharing[:min(left, int64(len(sharing)))] {
 		b.room[p]++
 	}
 	for p := range b.room {
-		if b.fresh[p] > 0 {
-			b.most[p] = (b.room[p] + b.fresh[p] - 1) / b.fresh[p]
-		}
 		b.room[p] = max(0, b.room[p]-own[p])
 	}
 }
 
-// byNeed sorts the processes by who is to have one task more than its share rounded down: who has less by the latter; among
-// these the smaller one; then who has more active tasks, so that standbys are spread well too; then who has more standbys than
-// that already.
-func (b *standbys) byNeed(own []int32) []int32 {
-	order := make([]int32, 0, b.numProcesses())
-	for p := range b.fresh {
-		if b.fresh[p] > 0 {
-			order = append(order, int32(p))
+// possible is how many tasks each process could have, if a number of tasks lack standbys: one copy of each of these, and its
+// other tasks.
+func (b *standbys) possible(own []int32, lacking int32) []int32 {
+	most := own
+	for t := range int32(b.numTasks()) {
+		if b.missing(t) > 0 {
+			for _, m := range b.copiesOf(t) {
+				most[b.process[m]]--
+			}
 		}
 	}
+	for p := range most {
+		most[p] += lacking
+	}
+	return most
+}
+
+// sortByNeed sorts processes by who is to have one task more than its share rounded down: who has less by the latter; among
+// these the smaller one; then who has more active tasks, so that standbys are spread well too; then who has more standbys than
+// that already.
+func (b *standbys) sortByNeed(order, own []int32) {
 	former := make([]int32, b.numProcesses())
 	for _, c := range b.candidates {
 		if c.holding != reported {
@@ -128,7 +167,6 @@ func (b *standbys) byNeed(own []int32) []int32 {
 		return cmp.Or(per(x, y, b.room), cmp.Compare(b.fresh[x], b.fresh[y]), -per(x, y, own),
 			cmp.Compare(more(x), more(y)), cmp.Compare(x, y))
 	})
-	return order
 }
 
 // keep leaves standbys with who has state of a kind, in descending order of (partition, subtopology).
@@ -149,97 +187,79 @@ func (b *standbys) keep(kind stateKind) {
 	}
 }
 
-// place gives a standby to the process of a member, for now to that member itself.
+// place gives a standby to a member if its process has room and no copy of the task.
 func (b *standbys) place(t, m int32) bool {
 	p := b.process[m]
 	if b.room[p] == 0 || b.holds(t, p) {
 		return false
 	}
 	b.room[p]--
-	if b.count[m] >= b.most[p] {
-		b.crowded = append(b.crowded, int(t)*b.maxCopies+int(b.numCopies[t]))
-		b.copy(t, m)
-		b.processCount[p]++
-	} else {
-		b.give(t, m)
-	}
+	b.give(t, m)
 	return true
 }
 
-// settle gives the crowded copies to other members of their processes.
-func (b *standbys) settle() *pool {
-	q := newPool(b.solution)
-	for _, c := range b.crowded {
-		b.copies[c] = q.next(b.process[b.copies[c]])
-		b.count[b.copies[c]]++
-	}
-	return q
-}
-
-// fill gives what is left to members of the lightest processes.
+// fill gives what is left to processes that have room, such that the standbys of the tasks of one process are spread over as
+// many others as possible: then these can share its tasks when it is gone. What finds no place so goes beyond the shares, to who
+// had it, or else to who has least to do.
 func (b *standbys) fill(q *pool) {
-	q.open(b.room)
+	f := newPartners(b)
 	var left []int32
-	for t := int32(b.numTasks()) - 1; t >= 0; t-- {
-		for range b.missing(t) {
-			if q.takeApart(t) {
-				b.filled = append(b.filled, t)
-			} else {
-				left = append(left, t)
-			}
-		}
+	for p := range int32(b.numProcesses()) {
+		left = f.fill(q, p, left)
 	}
-	left = slices.DeleteFunc(left, func(t int32) bool { return b.exchange(q, t) })
-	if len(left) == 0 {
+	if left = slices.DeleteFunc(left, func(t int32) bool { return b.exchange(q, t) }); len(left) == 0 {
 		return
 	}
+	left = slices.DeleteFunc(left, b.giveBack)
 	for p := range b.room {
 		b.room[p] = int32(len(left))
 	}
+	*q = *newPool(b.solution)
 	q.open(b.room)
 	for _, t := range left {
 		q.takeApart(t)
 	}
+	b.searches = searchesPerTask*b.numTasks() + minSearches
+	b.level(q)
 }
 
-// exchange makes room for a standby of a task all whose copies are in the processes that have room: another process gives a
-// standby to one of those and takes this one. It returns false when it finds none.
-func (b *standbys) exchange(q *pool, t int32) bool {
-	for p := range int32(len(b.room)) {
-		if b.room[p] == 0 || b.fresh[p] == 0 {
-			continue
-		}
-		for _, other := range b.filled {
-			if b.exchangeWith(q, t, p, other) {
-				return true
-			}
-		}
-		for other := range int32(b.numTasks()) {
-			if b.exchangeWith(q, t, p, other) {
-				return true
-			}
+// giveBack gives a standby to a process that has it, though that has no room.
+func (b *standbys) giveBack(t int32) bool {
+	for _, c := range ofKind(b.candidatesOf(t), byReplica) {
+		if !b.holds(t, b.process[c.member]) {
+			b.give(t, c.member)
+			return true
 		}
 	}
 	return false
 }
 
-// exchangeWith does so with a standby of another task.
-func (b *standbys) exchangeWith(q *pool, t, to, other int32) bool {
-	if b.searches--; b.searches < 0 || b.holds(other, to) {
-		return false
+// settle takes standbys from members that have more than their part of the tasks of their process, for others of it.
+func (b *standbys) settle(q *pool) {
+	if b.numProcesses() == len(b.members) {
+		return
 	}
-	copies := b.copiesOf(other)
-	for i := 1; i < len(copies); i++ {
-		m := copies[i]
-		if b.isStale(m) || b.holds(t, b.process[m]) {
-			continue
+	most, crowded := make([]int32, len(b.members)), false
+	own := b.own()
+	for m, n := range b.count {
+		if p := b.process[m]; !b.isStale(int32(m)) {
+			most[m] = (own[p] + b.fresh[p] - 1) / b.fresh[p]
+			crowded = crowded || n > most[m]
+		} else {
+			most[m] = n
 		}
-		copies[i] = q.next(to)
-		b.room[to]--
-		b.count[copies[i]]++
-		b.processCount[to]++
-		b.copy(t, m)
-		return true
 	}
-	return false
+	if !crowded {
+		return
+	}
+	for t := range int32(b.numTasks()) {
+		copies := b.copiesOf(t)
+		for i := 1; i < len(copies); i++ {
+			if m := copies[i]; b.count[m] > most[m] {
+				b.count[m]--
+				copies[i] = q.next(b.process[m])
+				b.count[copies[i]]++
+			}
+		}
+	}
 }
