@@ -77,7 +77,15 @@ func (p *problem) numberMembers() {
 	for i := range p.members {
 		p.members[i] = int32(i)
 	}
+	// Most process ids differ in their first bytes.
+	prefixes := make([]uint64, len(all))
+	for i := range all {
+		prefixes[i] = prefix(all[i].ProcessID)
+	}
 	slices.SortFunc(p.members, func(a, b int32) int {
+		if c := cmp.Compare(prefixes[a], prefixes[b]); c != 0 {
+			return c
+		}
 		if c := strings.Compare(all[a].ProcessID, all[b].ProcessID); c != 0 {
 			return c
 		}
@@ -102,6 +110,14 @@ func (p *problem) numberMembers() {
 		}
 		p.fresh[p.process[m]]++
 	}
+}
+
+// prefix is a number that orders strings by their first bytes.
+func prefix(s string) (n uint64) {
+	for i := range min(len(s), 8) {
+		n |= uint64(s[i]) << (56 - 8*i)
+	}
+	return n
 }
 
 func (p *problem) numberTasks() {
@@ -136,13 +152,14 @@ func (p *problem) eachTask(set topology.Tasks, f func(task int32)) {
 	subtopologies := p.spec.Subtopologies
 	i := 0
 	for k := range set {
-		for i < len(subtopologies) && subtopologies[i].ID < set[k].Subtopology {
+		id := set[k].Subtopology
+		for i < len(subtopologies) && subtopologies[i].ID != id && subtopologies[i].ID < id {
 			i++
 		}
 		if i == len(subtopologies) {
 			return
 		}
-		if subtopologies[i].ID != set[k].Subtopology {
+		if subtopologies[i].ID != id {
 			continue
 		}
 		for _, partition := range set[k].Partitions {

@@ -58,32 +58,38 @@ func (s *solution) lighter(a, b int32) bool {
 // result gives the assignment its public shape. Each member's tasks have memory of their own, because what is kept of an
 // assignment for long is single members' parts.
 func (s *solution) result() Assignment {
-	active, standby := make([]int32, len(s.members)), make([]int32, len(s.members))
-	for t := range int32(s.numTasks()) {
-		for i, m := range s.copiesOf(t) {
-			if i == 0 {
-				active[m]++
-			} else {
-				standby[m]++
-			}
-		}
-	}
-	activeOf, standbyOf := newLists(active), newLists(standby)
-	for t := range int32(s.numTasks()) {
-		for i, m := range s.copiesOf(t) {
-			if i == 0 {
-				activeOf.add(m, t)
-			} else {
-				standbyOf.add(m, t)
-			}
-		}
-	}
+	// A member has two lists: of active tasks and, after it, of standbys.
+	lengths := make([]int32, 2*len(s.members))
+	s.eachCopy(func(_, member, standby int32) { lengths[2*member+standby]++ })
+	of := newLists(lengths)
+	s.eachCopy(func(t, member, standby int32) { of.add(2*member+standby, t) })
 	out := make(Assignment, len(s.members))
 	for m, i := range s.members {
-		out[s.spec.Members[i].ID] = topology.Assignment{
-			Active: s.tasks(activeOf.of(int32(m))), Standby: s.tasks(standbyOf.of(int32(m)))}
+		active, standby := of.of(2*int32(m)), of.of(2*int32(m)+1)
+		sets := make(topology.Tasks, 0, s.subtopologiesOf(active)+s.subtopologiesOf(standby))
+		partitions := make([]int32, len(active)+len(standby))
+		sets = s.appendTasks(sets, active, partitions)
+		n := len(sets)
+		sets = s.appendTasks(sets, standby, partitions[len(active):])
+		a := topology.Assignment{}
+		if n > 0 {
+			a.Active = sets[:n:n]
+		}
+		if n < len(sets) {
+			a.Standby = sets[n:]
+		}
+		out[s.spec.Members[i].ID] = a
 	}
 	return out
+}
+
+// eachCopy calls f for each copy in the order of tasks; standby is 0 for active ones, else 1.
+func (s *solution) eachCopy(f func(task, member, standby int32)) {
+	for t := range int32(s.numTasks()) {
+		for i, m := range s.copiesOf(t) {
+			f(t, m, int32(min(i, 1)))
+		}
+	}
 }
 
 // tasks makes a set of ascending task numbers.
@@ -91,22 +97,34 @@ func (s *solution) tasks(numbers []int32) topology.Tasks {
 	if len(numbers) == 0 {
 		return nil
 	}
-	subtopologies := 1
-	for i := 1; i < len(numbers); i++ {
-		if s.subtopology[numbers[i]] != s.subtopology[numbers[i-1]] {
-			subtopologies++
+	return s.appendTasks(make(topology.Tasks, 0, s.subtopologiesOf(numbers)), numbers, make([]int32, len(numbers)))
+}
+
+// subtopologiesOf counts those of ascending task numbers.
+func (s *solution) subtopologiesOf(numbers []int32) (n int) {
+	last := int32(-1)
+	for _, t := range numbers {
+		if sub := s.subtopology[t]; sub != last {
+			last = sub
+			n++
 		}
 	}
-	set, partitions := make(topology.Tasks, 0, subtopologies), make([]int32, len(numbers))
+	return n
+}
+
+// appendTasks appends ascending task numbers to a set, with partitions in memory that is given.
+func (s *solution) appendTasks(set topology.Tasks, numbers, partitions []int32) topology.Tasks {
 	start := 0
-	for i, t := range numbers {
-		sub := s.subtopology[t]
-		partitions[i] = t - s.firstTask[sub]
-		if i+1 == len(numbers) || s.subtopology[numbers[i+1]] != sub {
-			set = append(set, topology.SubtopologyTasks{
-				Subtopology: s.spec.Subtopologies[sub].ID, Partitions: partitions[start : i+1 : i+1]})
-			start = i + 1
+	for start < len(numbers) {
+		sub := s.subtopology[numbers[start]]
+		first, last := s.firstTask[sub], s.firstTask[sub+1]
+		end := start
+		for end < len(numbers) && numbers[end] < last {
+			partitions[end] = numbers[end] - first
+			end++
 		}
+		set = append(set, topology.SubtopologyTasks{Subtopology: s.spec.Subtopologies[sub].ID, Partitions: partitions[start:end:end]})
+		start = end
 	}
 	return set
 }

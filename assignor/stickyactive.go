@@ -184,20 +184,18 @@ func (a *actives) placeRest(q *pool) {
 		a.placeNear(q)
 		return
 	}
-	q.open(a.base)
-	opened := 0
+	free := make([]int32, 0, a.numTasks())
 	for t := range int32(a.numTasks()) {
-		if a.numCopies[t] > 0 {
-			continue
+		if a.numCopies[t] == 0 {
+			free = append(free, t)
 		}
-		for q.full() {
-			if opened++; opened == 1 {
-				q.open(a.extra)
-			} else {
-				q.open(a.unsharedExtras())
-			}
+	}
+	for _, room := range []func() []int32{func() []int32 { return a.base }, func() []int32 { return a.extra }, a.unsharedExtras} {
+		if len(free) == 0 {
+			return
 		}
-		q.take(t)
+		q.open(room())
+		free = q.takeAll(free)
 	}
 }
 

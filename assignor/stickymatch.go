@@ -69,6 +69,9 @@ func (a *actives) match() {
 
 // collect finds the tasks that may move to where their state is; it reports whether there are any.
 func (m *matching) collect() bool {
+	if m.none() {
+		return false
+	}
 	for _, t := range m.byPartition {
 		if m.numCopies[t] > 0 || !m.stateful(t) {
 			continue
@@ -76,19 +79,39 @@ func (m *matching) collect() bool {
 		owner := m.prevActive[t]
 		switch {
 		case owner < 0:
-			if len(m.candidatesOf(t)) > 0 {
+			if m.wanted(t) {
 				m.orphans = append(m.orphans, movable{task: t})
 			}
-		case m.mayGiveUp(owner) && (len(m.candidatesOf(t)) > 0 || m.capacity(m.process[owner]) > 0):
+		case m.mayGiveUp(owner) && (m.capacity(m.process[owner]) > 0 || m.wanted(t)):
 			m.offered = append(m.offered, movable{task: t})
 		}
 	}
 	return len(m.orphans)+len(m.offered) > 0
 }
 
+// none says that no process can get tasks.
+func (m *matching) none() bool {
+	for p := range m.base {
+		if m.capacity(int32(p)) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wanted says that a process that can get tasks has state of this one.
+func (m *matching) wanted(t int32) bool {
+	for _, c := range m.candidatesOf(t) {
+		if m.capacity(m.process[c.member]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
-	m.net = newFlow(tasks+64, 4*tasks)
+	m.net = newFlow(tasks+64, 3*tasks+64)
 	m.processOf = make([]int32, firstNode)
 	m.nodeOf, m.out = make([]int32, m.numProcesses()), make([]processEdges, m.numProcesses())
 	m.extras = m.node(-1)

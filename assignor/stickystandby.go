@@ -13,6 +13,8 @@ type standbys struct {
 	room []int32
 	// processes is how many processes can get standbys.
 	processes int32
+	// left is how many standbys are to be placed yet.
+	left int
 	// filled are the tasks of which standbys went to processes without their state.
 	filled []int32
 	// searches is how many copies may yet be looked at to exchange them.
@@ -34,14 +36,17 @@ func (s *stickyRun) assignStandbys() {
 		b.processes += min(n, 1)
 	}
 	b.shareRoom()
-	if s.hasWarmups {
-		b.keep(byClaim)
+	if len(s.candidates) > 0 || slices.ContainsFunc(s.prevActive, func(m int32) bool { return m >= 0 }) {
+		if s.hasWarmups {
+			b.keep(byClaim)
+		}
+		b.keep(byReplica)
+		b.keep(byReport)
 	}
-	b.keep(byReplica)
-	b.keep(byReport)
-	q := newPool(s.solution)
-	b.fill(q)
-	b.settle(q)
+	if b.left > 0 {
+		b.fill(newPool(s.solution))
+	}
+	b.settle()
 }
 
 // missing is how many standbys of a task are to be placed.
@@ -78,40 +83,46 @@ func (b *standbys) own() []int32 {
 
 // shareRoom divides all copies among the processes.
 func (b *standbys) shareRoom() {
-	copies, members := int64(0), int64(len(b.members)-b.numStale)
 	own := b.own()
-	for _, n := range own {
-		copies += int64(n)
-	}
-	lacking := int32(0)
+	copies, lacking := int64(0), int32(0)
 	for t := range int32(b.numTasks()) {
-		n := b.missing(t)
-		copies += int64(n)
-		lacking += min(n, 1)
+		if n := b.missing(t); n > 0 {
+			b.left += int(n)
+			lacking++
+		}
 	}
-	b.room = make([]int32, b.numProcesses())
-	sharing := make([]int32, 0, b.numProcesses())
-	for p := range b.fresh {
+	var sharing []int32
+	for p, n := range own {
+		copies += int64(n)
 		if b.fresh[p] > 0 {
 			sharing = append(sharing, int32(p))
 		}
 	}
+	b.room = make([]int32, b.numProcesses())
+	b.share(sharing, own, copies+int64(b.left), lacking)
+	for p := range b.room {
+		b.room[p] = max(0, b.room[p]-own[p])
+	}
+}
+
+// share sets how many copies each of the processes is to have.
+func (b *standbys) share(sharing, own []int32, copies int64, lacking int32) {
+	members := int64(len(b.members) - b.numStale)
 	// Who can take fewer than its share, because a process has one copy of a task, leaves more to the others.
-	most := b.possible(slices.Clone(own), lacking)
-	for full := true; full; {
-		full = false
-		left := sharing[:0]
-		for _, p := range sharing {
-			if int64(most[p])*members < copies*int64(b.fresh[p]) {
-				full = true
-				b.room[p] = most[p]
-				copies -= int64(most[p])
-				members -= int64(b.fresh[p])
-			} else {
-				left = append(left, p)
-			}
+	if int64(lacking)*members < copies*int64(slices.Max(b.fresh)) {
+		most := b.possible(own, lacking)
+		for n := -1; n != len(sharing); {
+			n = len(sharing)
+			sharing = slices.DeleteFunc(sharing, func(p int32) bool {
+				full := int64(most[p])*members < copies*int64(b.fresh[p])
+				if full {
+					b.room[p] = most[p]
+					copies -= int64(most[p])
+					members -= int64(b.fresh[p])
+				}
+				return full
+			})
 		}
-		sharing = left
 	}
 	left := copies
 	for _, p := range sharing {
@@ -122,15 +133,12 @@ func (b *standbys) shareRoom() {
 	for _, p := range sharing[:min(left, int64(len(sharing)))] {
 		b.room[p]++
 	}
-	for p := range b.room {
-		b.room[p] = max(0, b.room[p]-own[p])
-	}
 }
 
 // possible is how many tasks each process could have, if a number of tasks lack standbys: one copy of each of these, and its
 // other tasks.
 func (b *standbys) possible(own []int32, lacking int32) []int32 {
-	most := own
+	most := slices.Clone(own)
 	for t := range int32(b.numTasks()) {
 		if b.missing(t) > 0 {
 			for _, m := range b.copiesOf(t) {
@@ -171,6 +179,9 @@ func (b *standbys) sortByNeed(order, own []int32) {
 
 // keep leaves standbys with who has state of a kind, in descending order of (partition, subtopology).
 func (b *standbys) keep(kind stateKind) {
+	if b.left == 0 {
+		return
+	}
 	for _, t := range slices.Backward(b.byPartition) {
 		missing := b.missing(t)
 		if missing == 0 {
@@ -194,6 +205,7 @@ func (b *standbys) place(t, m int32) bool {
 		return false
 	}
 	b.room[p]--
+	b.left--
 	b.give(t, m)
 	return true
 }
@@ -235,7 +247,7 @@ func (b *standbys) giveBack(t int32) bool {
 }
 
 // settle takes standbys from members that have more than their part of the tasks of their process, for others of it.
-func (b *standbys) settle(q *pool) {
+func (b *standbys) settle() {
 	if b.numProcesses() == len(b.members) {
 		return
 	}
@@ -252,6 +264,7 @@ func (b *standbys) settle(q *pool) {
 	if !crowded {
 		return
 	}
+	q := newPool(b.solution)
 	for t := range int32(b.numTasks()) {
 		copies := b.copiesOf(t)
 		for i := 1; i < len(copies); i++ {
