@@ -118,3 +118,157 @@ func TestStickyBalancesAnyCluster(t *testing.T) {
 		}
 	})
 }
+
+// change is a group before and after members joined or left.
+type change struct {
+	before, after Spec
+}
+
+// drawChange lets one member join or leave a group that has its assignment.
+func drawChange(t *rapid.T, spec Spec) change {
+	before := adopt(spec, assign(t, spec))
+	after := before
+	after.Members = slices.Clone(before.Members)
+	if len(after.Members) > 1 && rapid.Bool().Draw(t, "leave") {
+		i := rapid.IntRange(0, len(after.Members)-1).Draw(t, "gone")
+		after.Members = slices.Delete(after.Members, i, i+1)
+	} else {
+		after.Members = append(after.Members, Member{ID: "new", ProcessID: fmt.Sprint("p", rapid.IntRange(0, 25).Draw(t, "process"))})
+	}
+	slices.SortFunc(after.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return change{before, after}
+}
+
+// TestStickyMovesNoMoreThanMustOnOneJoinOrLeave: the others move nothing to each other, a new member gets its share.
+func TestStickyMovesNoMoreThanMustOnOneJoinOrLeave(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawChange(t, drawGroup(t))
+		out := assign(t, c.after)
+		checkSound(t, c.after, out)
+		checkActives(t, c.after, out)
+		got, want := moved(c.after, out), 0
+		if len(c.after.Members) > len(c.before.Members) {
+			want = out["new"].Active.Len()
+		}
+		if got != want {
+			t.Fatalf("%d active tasks moved instead of %d", got, want)
+		}
+	})
+}
+
+// TestFewestMoves compares the bound of checkActives with all assignments there are, for small groups.
+func TestFewestMoves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		members, tasks := rapid.IntRange(1, 4).Draw(t, "members"), rapid.IntRange(0, 6).Draw(t, "tasks")
+		owner := make([]int, tasks)
+		spec := Spec{Subtopologies: []Subtopology{{ID: "0", Tasks: int32(tasks)}}, Members: make([]Member, members)}
+		for m := range spec.Members {
+			spec.Members[m] = Member{ID: fmt.Sprint("m", m), ProcessID: fmt.Sprint("p", m/2)}
+		}
+		for i := range owner {
+			if owner[i] = rapid.IntRange(-1, members-1).Draw(t, "owner"); owner[i] >= 0 {
+				m := &spec.Members[owner[i]]
+				m.Current.Active = m.Current.Active.Union(topology.NewTasks(topology.Task{Subtopology: "0", Partition: int32(i)}))
+			}
+		}
+		if got, want := moved(spec, assign(t, spec)), fewestMoves(owner, make([]int, members)); got != want {
+			t.Fatalf("%d tasks moved, %d must", got, want)
+		}
+	})
+}
+
+// fewestMoves tries all assignments whose counts differ by at most one.
+func fewestMoves(owner []int, counts []int) int {
+	if len(owner) == 0 {
+		if slices.Max(counts)-slices.Min(counts) > 1 {
+			return 1 << 20
+		}
+		return 0
+	}
+	best := 1 << 20
+	for m := range counts {
+		counts[m]++
+		n := fewestMoves(owner[1:], counts)
+		if owner[0] >= 0 && owner[0] != m {
+			n++
+		}
+		counts[m]--
+		best = min(best, n)
+	}
+	return best
+}
+
+// TestStickyOfEqualProcessesIsEven: tasks, active ones, standbys and all, differ by at most one between processes of one thread.
+func TestStickyOfEqualProcessesIsEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := group(rapid.IntRange(3, 20).Draw(t, "processes"), 1, drawSubtopologies(t)...)
+		for i := range spec.Subtopologies {
+			spec.Subtopologies[i].Stateful = true
+		}
+		spec.NumStandbyReplicas = rapid.IntRange(0, 2).Draw(t, "standbys")
+		spec = adopt(spec, assign(t, spec))
+		gone := rapid.IntRange(0, len(spec.Members)-3).Draw(t, "gone")
+		spec.Members = spec.Members[gone:]
+		for i := range rapid.IntRange(0, 3).Draw(t, "new") {
+			spec.Members = append(spec.Members, Member{ID: fmt.Sprint("new", i), ProcessID: fmt.Sprint("new", i)})
+		}
+		out := assign(t, spec)
+		var active, standby, all []int
+		for _, m := range spec.Members {
+			a, s := out[m.ID].Active.Len(), out[m.ID].Standby.Len()
+			active, standby, all = append(active, a), append(standby, s), append(all, a+s)
+		}
+		for _, of := range [][]int{active, standby, all} {
+			if slices.Max(of)-slices.Min(of) > 1 {
+				t.Fatalf("active %v, standbys %v, all %v", active, standby, all)
+			}
+		}
+	})
+}
+
+// TestAnyProcessMayGo: when a process of a group with standbys is gone, each of its tasks goes to one that has its state, since
+// these are spread over all.
+func TestAnyProcessMayGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		processes, threads := rapid.IntRange(3, 12).Draw(t, "processes"), rapid.IntRange(1, 3).Draw(t, "threads")
+		tasks := int32(processes * (processes - 1) * threads * rapid.IntRange(1, 2).Draw(t, "times"))
+		spec := group(processes, threads, Subtopology{ID: "0", Tasks: tasks, Stateful: true})
+		spec.NumStandbyReplicas = 1
+		spec = adopt(spec, assign(t, spec))
+		gone := rapid.SampledFrom(spec.Members).Draw(t, "gone").ProcessID
+		spec.Members = slices.DeleteFunc(spec.Members, func(m Member) bool { return m.ProcessID == gone })
+		if orphans, got := orphansToState(spec, assign(t, spec)); got != orphans || orphans != int(tasks)/processes {
+			t.Fatalf("%d of %d tasks went to a former standby", got, orphans)
+		}
+	})
+}
+
+// orphansToState counts the tasks without an owner that have a standby, and those of them that become active in the process of
+// one.
+func orphansToState(spec Spec, out Assignment) (orphans, toState int) {
+	owned, held := map[topology.Task]bool{}, map[topology.Task]map[string]bool{}
+	for _, m := range spec.Members {
+		for task := range m.Current.Active.All() {
+			owned[task] = true
+		}
+		for task := range m.Current.Standby.All() {
+			if held[task] == nil {
+				held[task] = map[string]bool{}
+			}
+			held[task][m.ProcessID] = true
+		}
+	}
+	for task := range held {
+		if !owned[task] {
+			orphans++
+		}
+	}
+	for _, m := range spec.Members {
+		for task := range out[m.ID].Active.All() {
+			if !owned[task] && held[task][m.ProcessID] {
+				toState++
+			}
+		}
+	}
+	return orphans, toState
+}
