@@ -9,11 +9,26 @@ var ErrNoMembers = errors.New("assignor: no members")
 const StickyName = "sticky"
 
 // Sticky returns the assignor that leaves tasks where they are, or where their state is, as far as the balance allows
-// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor). It never assigns warm-ups. Where Kafka leaves ties open they
-// are broken by process id, then member id.
+// (KIP-1071 "sticky"; Kafka's StickyTaskAssignor). It never assigns warm-ups. What comes first decides:
 //
-// Unlike Kafka's it spreads the copies of a task over RackAwareTags where processes differ in them, and places active tasks
-// near their partitions' leaders where LeaderRacks says where those are.
+//  1. Every member gets the same number of active tasks, or one more. A member with more than that gives up the rest, nobody
+//     else gives up any: no more active tasks move than must.
+//  2. A member that has a warm-up of a task has a claim to it, if the owner has too many tasks.
+//  3. As many tasks as possible go where their state is: those without an owner, and those that owners with too many may choose to
+//     give up. What counts is a standby or warm-up in any member of a process, and what another member of the owner's own process
+//     finds on their common disk; after that, offsets that members reported of tasks that they were not assigned. Among processes
+//     with the same kind of state the one with the higher offset is preferred, then the one with fewer tasks for each member.
+//  4. Other active tasks go to who has fewest for each member of its process; owners keep those with the lowest partitions.
+//  5. Standbys fill up processes until their tasks of all roles are in proportion to their numbers of members: first warm-ups of
+//     tasks that are active elsewhere, then former standbys, then former owners, then reported offsets stay where they are; new ones
+//     are placed so that the standbys of what a process runs are spread over many others, which can share it when it is gone.
+//
+// Ties are broken by process id, then member id, both compared as strings. Computed again from its result the assignment is the
+// same.
+//
+// Kafka's goes by quotas, task by task: it leaves tasks without their state although others could have made room, and two actives
+// more to one member than to another. Unlike it, this one spreads the copies of a task over RackAwareTags where processes differ in
+// them, and places active tasks near their partitions' leaders where LeaderRacks says where those are.
 func Sticky() Assignor { return sticky{} }
 
 type sticky struct{}
