@@ -15,6 +15,8 @@ type standbys struct {
 	processes int32
 	// left is how many standbys are to be placed yet.
 	left int
+	// surplus marks candidates that are not to keep their standbys as long as others want the room.
+	surplus []bool
 	// filled are the tasks of which standbys went to processes without their state.
 	filled []int32
 	// searches is how many copies may yet be looked at to exchange them.
@@ -40,7 +42,12 @@ func (s *stickyRun) assignStandbys() {
 		if s.hasWarmups {
 			b.keep(byClaim)
 		}
+		b.chooseSurplus()
 		b.keep(byReplica)
+		if b.surplus != nil {
+			b.surplus = nil
+			b.keep(byReplica) // where other holders of the task were kept, or former owners
+		}
 		b.keep(byReport)
 	}
 	if b.left > 0 {
@@ -187,13 +194,70 @@ func (b *standbys) keep(kind stateKind) {
 		if missing == 0 {
 			continue
 		}
-		for _, c := range ofKind(b.candidatesOf(t), kind) {
-			if missing > 0 && (kind != byClaim || c.holding == asWarmup) && b.place(t, c.member) {
+		for i, c := range ofKind(b.candidatesOf(t), kind) {
+			if missing == 0 {
+				break
+			}
+			if kind == byClaim && c.holding != asWarmup || kind == byReplica && b.surplus != nil && b.surplus[int(b.candidateStart[t])+i] {
+				continue
+			}
+			if b.place(t, c.member) {
 				missing--
 			}
 		}
 		if m := b.prevActive[t]; kind == byReplica && missing > 0 && m >= 0 {
 			b.place(t, m)
+		}
+	}
+}
+
+// chooseSurplus marks the replicas that processes with more of them than room lose: of those whose active tasks run in one process
+// some of each, so that the standbys of what a process runs stay spread over many others.
+func (b *standbys) chooseSurplus() {
+	lengths, over := make([]int32, b.numProcesses()), false
+	each := func(f func(process, candidate, runner int32)) {
+		for _, t := range slices.Backward(b.byPartition) {
+			if b.missing(t) == 0 {
+				continue
+			}
+			for i, c := range ofKind(b.candidatesOf(t), byReplica) {
+				if p := b.process[c.member]; !b.holds(t, p) {
+					f(p, b.candidateStart[t]+int32(i), b.process[b.copiesOf(t)[0]])
+				}
+			}
+		}
+	}
+	each(func(p, _, _ int32) {
+		lengths[p]++
+		over = over || lengths[p] > b.room[p]
+	})
+	if !over {
+		return
+	}
+	b.surplus = make([]bool, len(b.candidates))
+	of, runners := newLists(lengths), newLists(lengths)
+	each(func(p, candidate, runner int32) {
+		of.add(p, candidate)
+		runners.add(p, runner)
+	})
+	turns := make([]int32, b.numProcesses())
+	var order []uint64
+	for p := range int32(b.numProcesses()) {
+		if lengths[p] <= b.room[p] {
+			continue
+		}
+		// By how many of the same runner come before.
+		order = order[:0]
+		for i, runner := range runners.of(p) {
+			order = append(order, uint64(turns[runner])<<32|uint64(i))
+			turns[runner]++
+		}
+		for _, runner := range runners.of(p) {
+			turns[runner] = 0
+		}
+		slices.Sort(order)
+		for _, key := range order[b.room[p]:] {
+			b.surplus[of.of(p)[uint32(key)]] = true
 		}
 	}
 }
