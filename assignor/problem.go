@@ -193,7 +193,10 @@ func (p *problem) readCurrent() {
 	for t := range p.prevActive {
 		p.prevActive[t] = -1
 	}
-	r := currentReader{problem: p, at: make([]int32, p.numTasks())}
+	r := currentReader{problem: p}
+	if n := numHeld(p.spec.Members); n > 0 {
+		r.at, r.found = make([]int32, p.numTasks()), make([]candidate, 0, n)
+	}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
 		if p.isStale(m) {
@@ -205,6 +208,15 @@ func (p *problem) readCurrent() {
 		r.read(member, m)
 	}
 	p.rankCandidates(r.found)
+}
+
+// numHeld is how many replicas and offsets members have.
+func numHeld(members []Member) (n int) {
+	for i := range members {
+		m := &members[i]
+		n += m.Current.Standby.Len() + m.Current.Warmup.Len() + len(m.Offsets)
+	}
+	return n
 }
 
 // currentReader collects candidates.
@@ -262,6 +274,9 @@ func (p *problem) stateful(t int32) bool { return p.spec.Subtopologies[p.subtopo
 // offsets first.
 func (p *problem) rankCandidates(found []candidate) {
 	p.candidateStart = make([]int32, p.numTasks()+1)
+	if len(found) == 0 {
+		return
+	}
 	for _, c := range found {
 		p.candidateStart[c.task+1]++
 	}
