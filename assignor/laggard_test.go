@@ -56,3 +56,24 @@ func TestStandbysGoBackWhileATaskWaits(t *testing.T) {
 		t.Errorf("%v", out)
 	}
 }
+
+// TestWhoRunsATaskKnowsItsState: another thread of the process reported the task's folder before the owner found that it was
+// gone. The owner's word counts.
+func TestWhoRunsATaskKnowsItsState(t *testing.T) {
+	spec := stateful(1, 1,
+		Member{ID: "a", ProcessID: "p1", Current: topology.Assignment{Active: tasksOf(0).WithEpoch(1)}, Restoring: tasksOf(0), Offsets: offsetsOf(map[int32]int64{0: 10})},
+		Member{ID: "b", ProcessID: "p1", Offsets: offsetsOf(map[int32]int64{0: 1000})},
+		Member{ID: "c", ProcessID: "p2", Current: topology.Assignment{Standby: tasksOf(0)}, Offsets: offsetsOf(map[int32]int64{0: 1000}), EndOffsets: offsetsOf(map[int32]int64{0: 1000})},
+	)
+	expect(t, spec, Assignment{"a": {Standby: tasksOf(0)}, "c": {Active: tasksOf(0)}})
+	// So it is with a warm-up, and with who has it.
+	spec = stateful(2, 0,
+		Member{ID: "a", ProcessID: "p1", Current: topology.Assignment{Active: tasksOf(0, 1).WithEpoch(1)}},
+		Member{ID: "b", ProcessID: "p2", Current: topology.Assignment{Warmup: tasksOf(1)}, Offsets: offsetsOf(map[int32]int64{1: 10}), EndOffsets: offsetsOf(map[int32]int64{1: 1000})},
+		Member{ID: "c", ProcessID: "p2", Offsets: offsetsOf(map[int32]int64{1: 1000})},
+	)
+	out, err := HighlyAvailable().Assign(spec)
+	if err != nil || !out["a"].Active.SameTasks(tasksOf(0, 1)) || !out["b"].Warmup.SameTasks(tasksOf(1)) {
+		t.Errorf("%v, %v", out, err)
+	}
+}

@@ -39,8 +39,10 @@ type replica struct {
 	role   role
 	// caughtUp says that the task can become active here at once.
 	caughtUp bool
-	// offset is the largest reported cumulative changelog position, -1 where none is known.
+	// offset is the cumulative changelog position that the member reported which runs the task (own), else the largest that any did,
+	// -1 where none is known: what others of the process report of its folder may be of before.
 	offset int64
+	own    bool
 }
 
 func newState(p *problem) *state {
@@ -136,7 +138,12 @@ func (s *state) add(t int32, c candidate) {
 		s.scratch = append(s.scratch, replica{process: s.process[c.member], holder: -1, offset: -1})
 	}
 	r := &s.scratch[at]
-	r.offset = max(r.offset, c.offset)
+	switch own := as != dormant || c.member == s.owner[t]; {
+	case own && !r.own && c.offset >= 0:
+		r.offset, r.own = c.offset, true
+	case own || !r.own:
+		r.offset = max(r.offset, c.offset)
+	}
 	if as > r.role || as == r.role && as != dormant && c.member < r.holder {
 		r.role, r.holder = as, c.member
 	}

@@ -110,8 +110,12 @@ func (c *copies) reportedEnd(t topology.Task) (end int64, known bool) {
 	return end, known
 }
 
-// offset is how far the member's process is with the task.
+// offset is how far the member's process is with the task: as the member says that runs it, else as others say of its folder, who
+// may have looked before.
 func (c *copies) offset(m *fsm.Member, t topology.Task) (offset int64, known bool) {
+	if offset, known = reported(c.of(m.ID).tasks, t); known {
+		return offset, true
+	}
 	process := metaOf(m).ProcessID
 	for other := range c.group.Members() {
 		if other != m && metaOf(other).ProcessID != process {
