@@ -130,6 +130,24 @@ func TestAFormerAssignmentOutranksReports(t *testing.T) {
 	})
 }
 
+// One instance is back before the others and got all tasks. Those that come later get tasks whose state they have, as active ones or
+// first as warm-ups, and not as many others.
+func TestLateComersGetWhatTheyHave(t *testing.T) {
+	forAll(t, func(t *testing.T, assign func(Spec) Assignment) {
+		for _, standbys := range []int{0, 1} {
+			a := Member{ID: "b", Current: topology.Assignment{Active: tasksOf(0, 1, 2, 3, 4, 5).WithEpoch(2)}}
+			spec := stateful(6, standbys, Member{ID: "a", Offsets: offsetsOf(map[int32]int64{0: 700, 3: 800})}, a, Member{ID: "c", Offsets: offsetsOf(map[int32]int64{1: 900, 4: 600})})
+			spec.NumWarmupReplicas = 10
+			out := assign(spec)
+			for id, has := range map[string]topology.Tasks{"a": tasksOf(0, 3), "c": tasksOf(1, 4)} {
+				if got := out[id].Active.Union(out[id].Warmup); !got.SameTasks(has) {
+					t.Errorf("%d standbys: %s has %v and got %v: %v", standbys, id, has, got, out)
+				}
+			}
+		}
+	})
+}
+
 // Members get the same partitions of all subtopologies where the numbers allow it.
 func TestPartitionsOfSubtopologiesGoTogether(t *testing.T) {
 	forAll(t, func(t *testing.T, assign func(Spec) Assignment) {
