@@ -23,7 +23,7 @@ const (
 	takeOver      = silentAfter + 2*time.Second
 	busy          = 4 * time.Second
 	scaleOut      = "scale-out of 1 to 3"
-	coldDelay     = "6000" // ms in which all instances start again, on a machine that does other things too
+	coldDelay     = 8 * time.Second // in which all instances start again
 )
 
 // TestPlacement takes stateful applications, exactly-once and with a standby for each task, through scale-out, kill -9 and a
@@ -346,7 +346,7 @@ func (p *placement) restartAll(t *testing.T, input *feeder) {
 	t.Helper()
 	input.held.Store(true) // they do not stop at once, and who stops later would go on
 	pause(t.Context(), time.Second)
-	p.config(t, "streams.initial.rebalance.delay.ms", coldDelay)
+	p.config(t, "streams.initial.rebalance.delay.ms", fmt.Sprint(coldDelay.Milliseconds()))
 	var names []string
 	for name, a := range p.apps {
 		names = append(names, name)
@@ -359,8 +359,21 @@ func (p *placement) restartAll(t *testing.T, input *feeder) {
 	for task, owner := range p.settle(t) {
 		n := p.restored(owner, task)
 		t.Logf("after a restart of all, %s runs at %s, which restored %d records", task, owner, n)
-		if n > recoveryLag {
+		switch {
+		case n <= recoveryLag:
+		case p.assignor != "highly_available" && p.apart() > coldDelay-2*time.Second: // the first target was made without the last one
+			t.Logf("MISSED %s restored %d records of %s: instances started %v apart", owner, n, task, ms(p.apart()))
+		default:
 			t.Errorf("%s restored %d records of %s: another instance has its state", owner, n, task)
 		}
 	}
+}
+
+// apart is the time between the starts of the first and the last instance.
+func (p *placement) apart() time.Duration {
+	var starts []int64
+	for _, a := range p.apps {
+		starts = append(starts, a.Events(0)[0].T)
+	}
+	return time.Duration(slices.Max(starts)-slices.Min(starts)) * time.Millisecond
 }
