@@ -22,27 +22,6 @@ func (s *sim) tag(zones int) {
 	}
 }
 
-// rest goes on until nothing is under way.
-func (s *sim) rest(t *rapid.T) {
-	t.Helper()
-	limit := 10
-	for _, sub := range s.spec.Subtopologies {
-		limit += 3 * int(sub.Tasks)
-	}
-	for range limit {
-		out := assignHA(t, s.spec)
-		s.adopt(out)
-		under := s.warmupsOf(out)
-		if len(under) == 0 {
-			return
-		}
-		w := rapid.SampledFrom(under).Draw(t, "caught up")
-		s.state[w.process][w.task] = simEnd
-		s.report()
-	}
-	t.Fatalf("still under way after %d steps", limit)
-}
-
 // checkApart checks that copies are in as many zones as can be.
 func checkApart(t *rapid.T, spec Spec, now func(m *Member) topology.Assignment) {
 	t.Helper()
@@ -60,7 +39,7 @@ func checkApart(t *rapid.T, spec Spec, now func(m *Member) topology.Assignment) 
 }
 
 // Warm-ups and standbys of the highly available assignor end where copies are in as many zones as can be, also when tags are set
-// later, and the group comes to rest.
+// later; the group comes to rest, and what is under way stays so when nothing changed.
 func TestHighlyAvailableEndsSpread(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSim(t)
@@ -69,10 +48,10 @@ func TestHighlyAvailableEndsSpread(t *testing.T) {
 			s.join(rapid.IntRange(1, 2).Draw(t, "threads"))
 		}
 		if rapid.Bool().Draw(t, "tags come later") {
-			s.rest(t)
+			s.settle(t)
 		}
 		s.tag(zones)
-		s.rest(t)
+		s.settle(t)
 		current := func(m *Member) topology.Assignment { return m.Current }
 		checkApart(t, s.spec, current)
 		for range rapid.IntRange(1, 3).Draw(t, "changes") {
@@ -83,7 +62,7 @@ func TestHighlyAvailableEndsSpread(t *testing.T) {
 			}
 			s.tag(zones)
 		}
-		s.rest(t)
+		s.settle(t)
 		checkApart(t, s.spec, current)
 	})
 }
@@ -98,5 +77,44 @@ func TestLargeGroupsAreSpread(t *testing.T) {
 		drawTags(t, &spec, 1)
 		out := assign(t, spec)
 		checkApart(t, spec, func(m *Member) topology.Assignment { return out[m.ID] })
+	})
+}
+
+// Elections while tasks are under way stop no migration and start none: the group comes to rest all the same, and no task moves
+// twice.
+func TestElectionsLeaveMigrationsAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSim(t)
+		for range rapid.IntRange(1, 4).Draw(t, "processes") {
+			s.join(rapid.IntRange(1, 2).Draw(t, "threads"))
+		}
+		drawRacks(t, &s.spec)
+		s.settle(t)
+		for range rapid.IntRange(1, 2).Draw(t, "changes") {
+			s.join(rapid.IntRange(1, 2).Draw(t, "threads"))
+		}
+		drawRacks(t, &s.spec)
+		limit := 4
+		for _, sub := range s.spec.Subtopologies {
+			limit += 2 * int(sub.Tasks)
+		}
+		for steps := 0; ; steps++ {
+			drawLeaders(t, &s.spec)
+			under := s.warmupsOf(s.step(t))
+			if len(under) == 0 {
+				break
+			}
+			if steps > limit {
+				t.Fatalf("still under way after %d steps: %v", steps, under)
+			}
+			w := rapid.SampledFrom(under).Draw(t, "caught up")
+			s.state[w.process][w.task] = simEnd
+			s.report()
+		}
+		for task, n := range s.moves {
+			if n > 1 {
+				t.Fatalf("%v moved %d times", task, n)
+			}
+		}
 	})
 }

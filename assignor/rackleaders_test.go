@@ -19,6 +19,11 @@ func drawRacks(t *rapid.T, spec *Spec) {
 			spec.Members[i].RackID = &rack
 		}
 	}
+	drawLeaders(t, spec)
+}
+
+// drawLeaders puts leaders into racks.
+func drawLeaders(t *rapid.T, spec *Spec) {
 	for i := range spec.Subtopologies {
 		s := &spec.Subtopologies[i]
 		if rapid.IntRange(0, 4).Draw(t, "led") > 0 {
