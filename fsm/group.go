@@ -217,6 +217,23 @@ func (g *Group) HasReplica(t topology.Task) bool {
 	return g.HasWarmup(t) || g != nil && g.owners[standby].holders(t) != nil
 }
 
+// ReplicaHolders are the processes that hold a task as standby or as warm-up, or have not confirmed its revocation. One that
+// does both, which no decision lets it, comes twice.
+func (g *Group) ReplicaHolders(t topology.Task) iter.Seq[string] {
+	return func(yield func(processID string) bool) {
+		if g == nil {
+			return
+		}
+		for _, r := range [...]role{standby, warmup} {
+			for h := g.owners[r].holders(t); h != nil; h = h.next {
+				if !yield(h.process) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
 	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil && g.Topics == nil &&

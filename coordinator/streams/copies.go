@@ -59,6 +59,41 @@ type copies struct {
 	lag   int64 // up to which a copy is caught up, inclusive
 	self  string
 	own   memberOffsets
+	// processes are the members by process, once somebody has asked.
+	processes map[string][]*fsm.Member
+}
+
+// members are those of a process.
+func (c *copies) members(process string) []*fsm.Member {
+	if c.processes == nil && c.soft.processesOf == c.group {
+		c.processes = c.soft.processes
+	}
+	if c.processes == nil {
+		c.processes = make(map[string][]*fsm.Member, c.group.NumMembers())
+		for m := range c.group.Members() {
+			p := metaOf(m).ProcessID
+			c.processes[p] = append(c.processes[p], m)
+		}
+	}
+	return c.processes[process]
+}
+
+// holders are the members that have the task in any role.
+func (c *copies) holders(t topology.Task) (list []*fsm.Member) {
+	take := func(process string) {
+		for _, m := range c.members(process) {
+			if hasTask(&currentOf(m).Assigned, t) {
+				list = append(list, m)
+			}
+		}
+	}
+	if owner, ok := c.group.ActiveOwner(t); ok {
+		take(owner)
+	}
+	for process := range c.group.ReplicaHolders(t) {
+		take(process)
+	}
+	return list
 }
 
 func (c *copies) of(member string) memberOffsets {
@@ -83,11 +118,24 @@ func (c *copies) end(t topology.Task) (end int64, known bool) {
 	if end, known = c.reportedEnd(t); !known || !c.group.HasReplica(t) {
 		return end, known
 	}
-	for m := range c.group.Members() {
-		if hasTask(&currentOf(m).Assigned, t) {
-			if offset, ok := reported(c.of(m.ID).tasks, t); ok {
-				end = max(end, offset)
-			}
+	for _, m := range c.holders(t) {
+		if offset, ok := reported(c.of(m.ID).tasks, t); ok {
+			end = max(end, offset)
+		}
+	}
+	return end, known
+}
+
+// holdersEnd is what end is by the reports of those that have the task alone, who are the ones to tell of it: it costs the
+// same in any group.
+func (c *copies) holdersEnd(t topology.Task) (end int64, known bool) {
+	for _, m := range c.holders(t) {
+		o := c.of(m.ID)
+		if n, ok := reported(o.ends, t); ok {
+			end, known = max(end, n), true
+		}
+		if n, ok := reported(o.tasks, t); ok {
+			end = max(end, n)
 		}
 	}
 	return end, known
@@ -116,11 +164,7 @@ func (c *copies) offset(m *fsm.Member, t topology.Task) (offset int64, known boo
 	if offset, known = reported(c.of(m.ID).tasks, t); known {
 		return offset, true
 	}
-	process := metaOf(m).ProcessID
-	for other := range c.group.Members() {
-		if other != m && metaOf(other).ProcessID != process {
-			continue
-		}
+	for _, other := range c.members(metaOf(m).ProcessID) {
 		if n, ok := reported(c.of(other.ID).tasks, t); ok && (!known || n > offset) {
 			offset, known = n, true
 		}
@@ -130,12 +174,15 @@ func (c *copies) offset(m *fsm.Member, t topology.Task) (offset int64, known boo
 
 // behind is by how many records the member's copy of the task is.
 func (c *copies) behind(m *fsm.Member, t topology.Task) (records int64, known bool) {
+	offset, ok := c.offset(m, t)
+	if !ok {
+		return 0, false
+	}
 	end, ok := c.end(t)
 	if !ok {
 		return 0, false
 	}
-	offset, ok := c.offset(m, t)
-	return max(0, end-offset), ok
+	return max(0, end-offset), true
 }
 
 // restores says whether the member restores an active task that it is far behind with: its replicas have to wait for that.

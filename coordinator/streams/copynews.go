@@ -71,22 +71,26 @@ func (n *copyNews) lookRestoring(owner *fsm.Member, t topology.Task, r restoring
 		!currentOf(owner).Assigned.Active.Contains(t) || !targetOf(owner).Assignment.Active.Contains(t) {
 		return
 	}
-	if m := n.replicaHolder(metaOf(owner).ProcessID, t); m != nil {
+	if m := n.replicaHolder(owner, t); m != nil {
 		r.raised = n.epoch
 		n.restoring = append(n.restoring, restoringMark{t, &r})
 		n.raise(CauseStateLost, fmt.Sprintf("%s has to restore %s, which %s has", owner.ID, taskText(t), m.ID))
 	}
 }
 
-// replicaHolder is a member of another process that holds a caught-up copy of the task and could run it; nil where there is none.
-func (n *copyNews) replicaHolder(process string, t topology.Task) *fsm.Member {
-	if !n.copies.group.HasReplica(t) {
+// replicaHolder is a member of another process than the owner's that holds a caught-up copy of the task and could run it; nil
+// where there is none. What is behind the end that the holders tell needs no look at the reports of all members.
+func (n *copyNews) replicaHolder(owner *fsm.Member, t topology.Task) *fsm.Member {
+	c := &n.copies
+	if !c.group.HasReplica(t) {
 		return nil
 	}
-	for m := range n.copies.group.Members() {
-		a := &currentOf(m).Assigned
-		if metaOf(m).ProcessID != process && !away(m) && !n.stale(m) && (a.Standby.Contains(t) || a.Warmup.Contains(t)) &&
-			n.copies.caughtUp(m, t) {
+	end, _ := c.holdersEnd(t)
+	for _, m := range c.holders(t) {
+		if metaOf(m).ProcessID == metaOf(owner).ProcessID || away(m) || n.stale(m) || currentOf(m).Assigned.Active.Contains(t) {
+			continue
+		}
+		if offset, ok := c.offset(m, t); ok && end-offset <= c.lag && c.caughtUp(m, t) {
 			return m
 		}
 	}
@@ -138,6 +142,7 @@ func (h *heartbeat) noticeCopies(d *Decision) {
 		h.noticeCaughtUp(n)
 	}
 	d.Soft.warmupMarks, d.Soft.restoring = n.marks, n.restoring
+	d.Soft.processes, d.Soft.processesOf = n.copies.processes, h.group
 	h.restoring = n.restoring
 	h.causes |= n.causes
 	h.copyDetail = n.explained()
@@ -177,7 +182,7 @@ func (h *heartbeat) noticeCaughtUp(n *copyNews) {
 }
 
 func (h *heartbeat) lookAtHolders(n *copyNews, t topology.Task) {
-	for m := range h.group.Members() {
+	for _, m := range n.copies.holders(t) {
 		if currentOf(m).Assigned.Warmup.Contains(t) {
 			n.look(m, h.soft.Members[m.ID].warmup(t))
 		}
@@ -209,7 +214,7 @@ func (h *heartbeat) noticeLost(n *copyNews) {
 			r.had = max(r.had, last)
 			end, ok = max(end, r.had), ok || known || last-offset > n.copies.lag
 			if h.group.HasReplica(t) {
-				if other, told := n.copies.end(t); told {
+				if other, told := n.copies.holdersEnd(t); told {
 					end, ok = max(end, other), true
 				}
 			}

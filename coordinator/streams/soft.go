@@ -55,6 +55,9 @@ type Soft struct {
 	// generation know their member's hard state without a look into the group.
 	seenGroup  *fsm.Group
 	generation uint64
+	// processes are the members of processesOf by process, where a decision has looked for them. Failover loses it.
+	processes   map[string][]*fsm.Member
+	processesOf *fsm.Group
 	// missed are the members that were removed lately because nothing was heard of them, by time. Failover loses them.
 	missed []missedMember
 	// electedAt is when this leader was elected, 0 for a group that is younger.
@@ -170,6 +173,8 @@ type SoftChange struct {
 	warmupsChanged bool
 	warmupMarks    []warmupMark
 	restoring      []restoringMark
+	processes      map[string][]*fsm.Member
+	processesOf    *fsm.Group
 }
 
 // RebalanceTimer is what happens to a rebalance timer.

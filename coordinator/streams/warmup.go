@@ -46,6 +46,9 @@ func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
 
 // applyCopies makes the part of a change that concerns copies of tasks.
 func (s *Soft) applyCopies(c *SoftChange) {
+	if c.processes != nil {
+		s.processes, s.processesOf = c.processes, c.processesOf
+	}
 	if c.warmupsChanged {
 		if m := s.Members[c.Member]; m != nil {
 			m.warmups = c.warmups

@@ -266,7 +266,7 @@ var mutations = []mutation{
 	{
 		7, "no task moves to a warm-up of which the end is not known",
 		"coordinator/streams/copies.go",
-		"	if !ok {\n		return 0, false\n	}\n	offset, ok := c.offset(m, t)\n", "	offset, ok := c.offset(m, t)\n",
+		"	end, ok := c.end(t)\n	if !ok {\n		return 0, false\n	}\n", "	end, _ := c.end(t)\n",
 		"coordinator/streams", "TestScripts/warmups_end.txt",
 	},
 	{
