@@ -22,6 +22,8 @@ type problem struct {
 	firstTask []int32
 	// subtopology maps a task to its subtopology; byPartition lists the tasks by (partition, subtopology id).
 	subtopology, byPartition []int32
+	// hasState says whether a task's subtopology is stateful.
+	hasState []bool
 	// stale are the members that keep what they have and get nothing else; nil where there are none, else numStale of them.
 	stale    []bool
 	numStale int
@@ -127,12 +129,12 @@ func (p *problem) numberTasks() {
 		p.firstTask[i+1] = p.firstTask[i] + max(s.Tasks, 0)
 	}
 	n := p.firstTask[len(subtopologies)]
-	p.subtopology, p.byPartition = make([]int32, n), make([]int32, 0, n)
+	p.subtopology, p.byPartition, p.hasState = make([]int32, n), make([]int32, 0, n), make([]bool, n)
 	remaining := make([]int32, 0, len(subtopologies))
 	for i := range subtopologies {
 		remaining = append(remaining, int32(i))
 		for t := p.firstTask[i]; t < p.firstTask[i+1]; t++ {
-			p.subtopology[t] = int32(i)
+			p.subtopology[t], p.hasState[t] = int32(i), subtopologies[i].Stateful
 		}
 	}
 	for partition := int32(0); len(p.byPartition) < int(n); partition++ {
@@ -268,7 +270,7 @@ func (p *problem) task(t int32) topology.Task {
 	return topology.Task{Subtopology: p.spec.Subtopologies[i].ID, Partition: t - p.firstTask[i]}
 }
 
-func (p *problem) stateful(t int32) bool { return p.spec.Subtopologies[p.subtopology[t]].Stateful }
+func (p *problem) stateful(t int32) bool { return p.hasState[t] }
 
 // rankCandidates sorts by task with one pass of counting, then ranks those of each task: holders of a replica first, higher
 // offsets first.

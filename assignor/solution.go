@@ -56,7 +56,7 @@ func (s *solution) lighter(a, b int32) bool {
 }
 
 // result gives the assignment its public shape. Each member's tasks have memory of their own, because what is kept of an
-// assignment for long is single members' parts.
+// assignment for long is single members' parts; what a member has already is used again.
 func (s *solution) result() Assignment {
 	// A member has two lists: of active tasks and, after it, of standbys.
 	lengths := make([]int32, 2*len(s.members))
@@ -65,22 +65,62 @@ func (s *solution) result() Assignment {
 	s.eachCopy(func(t, member, standby int32) { of.add(2*member+standby, t) })
 	out := make(Assignment, len(s.members))
 	for m, i := range s.members {
+		member := &s.spec.Members[i]
 		active, standby := of.of(2*int32(m)), of.of(2*int32(m)+1)
-		sets := make(topology.Tasks, 0, s.subtopologiesOf(active)+s.subtopologiesOf(standby))
-		partitions := make([]int32, len(active)+len(standby))
-		sets = s.appendTasks(sets, active, partitions)
-		n := len(sets)
-		sets = s.appendTasks(sets, standby, partitions[len(active):])
-		a := topology.Assignment{}
-		if n > 0 {
-			a.Active = sets[:n:n]
-		}
-		if n < len(sets) {
-			a.Standby = sets[n:]
-		}
-		out[s.spec.Members[i].ID] = a
+		out[member.ID] = s.assignment(active, standby, &member.Current)
 	}
 	return out
+}
+
+func (s *solution) assignment(active, standby []int32, current *topology.Assignment) topology.Assignment {
+	a := topology.Assignment{Active: s.same(current.Active, active), Standby: s.same(current.Standby, standby)}
+	if a.Active != nil {
+		active = nil
+	}
+	if a.Standby != nil {
+		standby = nil
+	}
+	if len(active)+len(standby) == 0 {
+		return a
+	}
+	sets := make(topology.Tasks, 0, s.subtopologiesOf(active)+s.subtopologiesOf(standby))
+	partitions := make([]int32, len(active)+len(standby))
+	sets = s.appendTasks(sets, active, partitions)
+	n := len(sets)
+	sets = s.appendTasks(sets, standby, partitions[len(active):])
+	if n > 0 {
+		a.Active = sets[:n:n]
+	}
+	if n < len(sets) {
+		a.Standby = sets[n:]
+	}
+	return a
+}
+
+// same returns the set, without epochs, if it is that of ascending task numbers, else nil.
+func (s *solution) same(set topology.Tasks, numbers []int32) topology.Tasks {
+	left := numbers
+	for i := range set {
+		e := &set[i]
+		if len(left) < len(e.Partitions) || len(e.Partitions) == 0 {
+			return nil
+		}
+		sub := s.subtopology[left[0]]
+		first, end := s.firstTask[sub], s.firstTask[sub+1]
+		if e.Subtopology != s.spec.Subtopologies[sub].ID || left[len(e.Partitions)-1] >= end {
+			return nil
+		}
+		for k, partition := range e.Partitions {
+			if left[k]-first != partition {
+				return nil
+			}
+		}
+		left = left[len(e.Partitions):]
+	}
+	if len(left) > 0 || len(numbers) == 0 {
+		return nil
+	}
+	return set.WithoutEpochs()
 }
 
 // eachCopy calls f for each copy in the order of tasks; standby is 0 for active ones, else 1.

@@ -24,11 +24,14 @@ func newPartners(b *standbys) *partners {
 			f.next[p] = f.next[p+1]
 		}
 	}
-	lengths := make([]int32, n)
+	lengths, lacks := make([]int32, n), make([]bool, n)
+	for t, lack := range b.lack {
+		lacks[b.runner(int32(t))] = lacks[b.runner(int32(t))] || lack > 0
+	}
 	each := func(f func(process, task int32)) {
 		for t := range int32(b.numTasks()) {
-			if b.stateful(t) && b.numCopies[t] > 0 {
-				f(b.process[b.copiesOf(t)[0]], t)
+			if p := b.runner(t); lacks[p] && b.stateful(t) {
+				f(p, t)
 			}
 		}
 	}
@@ -41,23 +44,18 @@ func newPartners(b *standbys) *partners {
 // fill places the missing standbys of the tasks that a process runs, and returns left with those for which it finds no place.
 func (f *partners) fill(q *pool, p int32, left []int32) []int32 {
 	all := f.tasks.of(p)
-	copies, missing := 0, false
-	for _, t := range all {
-		copies += int(f.numCopies[t]-1) + int(f.missing(t))
-		missing = missing || f.missing(t) > 0
-	}
-	if !missing {
-		return left
-	}
+	copies := 0
 	for _, t := range all {
 		for _, m := range f.copiesOf(t)[1:] {
 			f.share(f.process[m])
+			copies++
 		}
+		copies += int(f.lack[t])
 	}
 	fair := int32(1 + (copies-1)/max(1, int(f.processes)-1))
 	at := p + 1
 	for _, t := range all {
-		for range f.missing(t) {
+		for range f.lack[t] {
 			to := f.choose(t, at, fair)
 			if to < 0 {
 				left = append(left, t)

@@ -1,9 +1,6 @@
 package assignor
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // standbys is the placement of standbys. Each process gets so many that its tasks of all roles are in proportion to its
 // size.
@@ -13,7 +10,8 @@ type standbys struct {
 	room []int32
 	// processes is how many processes can get standbys.
 	processes int32
-	// left is how many standbys are to be placed yet.
+	// lack is how many standbys of each task are to be placed yet, left of all.
+	lack []int32
 	left int
 	// surplus marks candidates that are not to keep their standbys as long as others want the room.
 	surplus []bool
@@ -56,156 +54,24 @@ func (s *stickyRun) assignStandbys() {
 	b.settle()
 }
 
-// missing is how many standbys of a task are to be placed.
-func (b *standbys) missing(t int32) int32 {
-	if !b.stateful(t) {
-		return 0
-	}
-	n := int32(b.maxCopies) - b.numCopies[t]
-	if b.processes < int32(b.numProcesses()) {
-		apart := b.processes
-		for _, m := range b.copiesOf(t) {
-			if b.fresh[b.process[m]] > 0 {
-				apart--
-			}
-		}
-		n = min(n, apart)
-	}
-	return n
-}
-
-// own counts the tasks of members that are not stale by process.
-func (b *standbys) own() []int32 {
-	if b.numStale == 0 {
-		return slices.Clone(b.processCount)
-	}
-	own := make([]int32, b.numProcesses())
-	for m, n := range b.count {
-		if !b.isStale(int32(m)) {
-			own[b.process[m]] += n
-		}
-	}
-	return own
-}
-
-// shareRoom divides all copies among the processes.
-func (b *standbys) shareRoom() {
-	own := b.own()
-	copies, lacking := int64(0), int32(0)
-	for t := range int32(b.numTasks()) {
-		if n := b.missing(t); n > 0 {
-			b.left += int(n)
-			lacking++
-		}
-	}
-	var sharing []int32
-	for p, n := range own {
-		copies += int64(n)
-		if b.fresh[p] > 0 {
-			sharing = append(sharing, int32(p))
-		}
-	}
-	b.room = make([]int32, b.numProcesses())
-	b.share(sharing, own, copies+int64(b.left), lacking)
-	for p := range b.room {
-		b.room[p] = max(0, b.room[p]-own[p])
-	}
-}
-
-// share sets how many copies each of the processes is to have.
-func (b *standbys) share(sharing, own []int32, copies int64, lacking int32) {
-	members := int64(len(b.members) - b.numStale)
-	// Who can take fewer than its share, because a process has one copy of a task, leaves more to the others.
-	if int64(lacking)*members < copies*int64(slices.Max(b.fresh)) {
-		most := b.possible(own, lacking)
-		for n := -1; n != len(sharing); {
-			n = len(sharing)
-			sharing = slices.DeleteFunc(sharing, func(p int32) bool {
-				full := int64(most[p])*members < copies*int64(b.fresh[p])
-				if full {
-					b.room[p] = most[p]
-					copies -= int64(most[p])
-					members -= int64(b.fresh[p])
-				}
-				return full
-			})
-		}
-	}
-	left := copies
-	for _, p := range sharing {
-		b.room[p] = int32(copies * int64(b.fresh[p]) / members)
-		left -= int64(b.room[p])
-	}
-	b.sortByNeed(sharing, own)
-	for _, p := range sharing[:min(left, int64(len(sharing)))] {
-		b.room[p]++
-	}
-}
-
-// possible is how many tasks each process could have, if a number of tasks lack standbys: one copy of each of these, and its
-// other tasks.
-func (b *standbys) possible(own []int32, lacking int32) []int32 {
-	most := slices.Clone(own)
-	for t := range int32(b.numTasks()) {
-		if b.missing(t) > 0 {
-			for _, m := range b.copiesOf(t) {
-				most[b.process[m]]--
-			}
-		}
-	}
-	for p := range most {
-		most[p] += lacking
-	}
-	return most
-}
-
-// sortByNeed sorts processes by who is to have one task more than its share rounded down: who has less by the latter; among
-// these the smaller one; then who has more active tasks, so that standbys are spread well too; then who has more standbys than
-// that already.
-func (b *standbys) sortByNeed(order, own []int32) {
-	former := make([]int32, b.numProcesses())
-	for _, c := range b.candidates {
-		if c.holding != reported {
-			former[b.process[c.member]]++
-		}
-	}
-	more := func(p int32) int {
-		if own[p]+former[p] > b.room[p] {
-			return 0
-		}
-		return 1
-	}
-	per := func(x, y int32, of []int32) int {
-		return cmp.Compare(int64(of[x])*int64(b.fresh[y]), int64(of[y])*int64(b.fresh[x]))
-	}
-	slices.SortFunc(order, func(x, y int32) int {
-		return cmp.Or(per(x, y, b.room), cmp.Compare(b.fresh[x], b.fresh[y]), -per(x, y, own),
-			cmp.Compare(more(x), more(y)), cmp.Compare(x, y))
-	})
-}
-
 // keep leaves standbys with who has state of a kind, in descending order of (partition, subtopology).
 func (b *standbys) keep(kind stateKind) {
 	if b.left == 0 {
 		return
 	}
 	for _, t := range slices.Backward(b.byPartition) {
-		missing := b.missing(t)
-		if missing == 0 {
+		if b.lack[t] == 0 {
 			continue
 		}
 		for i, c := range ofKind(b.candidatesOf(t), kind) {
-			if missing == 0 {
-				break
-			}
 			if kind == byClaim && c.holding != asWarmup || kind == byReplica && b.surplus != nil && b.surplus[int(b.candidateStart[t])+i] {
 				continue
 			}
-			if b.place(t, c.member) {
-				missing--
+			if b.place(t, c.member); b.lack[t] == 0 {
+				break
 			}
 		}
-		if m := b.prevActive[t]; kind == byReplica && missing > 0 && m >= 0 {
+		if m := b.prevActive[t]; kind == byReplica && m >= 0 && b.lack[t] > 0 {
 			b.place(t, m)
 		}
 	}
@@ -214,64 +80,69 @@ func (b *standbys) keep(kind stateKind) {
 // chooseSurplus marks the replicas that processes with more of them than room lose: of those whose active tasks run in one process
 // some of each, so that the standbys of what a process runs stay spread over many others.
 func (b *standbys) chooseSurplus() {
-	lengths, over := make([]int32, b.numProcesses()), false
-	each := func(f func(process, candidate, runner int32)) {
-		for _, t := range slices.Backward(b.byPartition) {
-			if b.missing(t) == 0 {
-				continue
-			}
-			for i, c := range ofKind(b.candidatesOf(t), byReplica) {
-				if p := b.process[c.member]; !b.holds(t, p) {
-					f(p, b.candidateStart[t]+int32(i), b.process[b.copiesOf(t)[0]])
-				}
-			}
+	held := make([]int32, b.numProcesses())
+	over := false
+	for i := range b.candidates {
+		if p, ok := b.mayKeep(&b.candidates[i]); ok {
+			held[p]++
+			over = over || held[p] > b.room[p]
 		}
 	}
-	each(func(p, _, _ int32) {
-		lengths[p]++
-		over = over || lengths[p] > b.room[p]
-	})
 	if !over {
 		return
 	}
+	for p, n := range held {
+		if n <= b.room[p] {
+			held[p] = 0
+		}
+	}
+	of := newLists(held)
+	for _, t := range slices.Backward(b.byPartition) {
+		for i := b.candidateStart[t]; i < b.candidateStart[t+1]; i++ {
+			if p, ok := b.mayKeep(&b.candidates[i]); ok && held[p] > 0 {
+				of.add(p, i)
+			}
+		}
+	}
 	b.surplus = make([]bool, len(b.candidates))
-	of, runners := newLists(lengths), newLists(lengths)
-	each(func(p, candidate, runner int32) {
-		of.add(p, candidate)
-		runners.add(p, runner)
-	})
 	turns := make([]int32, b.numProcesses())
 	var order []uint64
 	for p := range int32(b.numProcesses()) {
-		if lengths[p] <= b.room[p] {
-			continue
-		}
 		// By how many of the same runner come before.
 		order = order[:0]
-		for i, runner := range runners.of(p) {
-			order = append(order, uint64(turns[runner])<<32|uint64(i))
+		for _, i := range of.of(p) {
+			runner := b.runner(b.candidates[i].task)
+			order = append(order, uint64(turns[runner])<<32|uint64(len(order)))
 			turns[runner]++
 		}
-		for _, runner := range runners.of(p) {
-			turns[runner] = 0
-		}
 		slices.Sort(order)
-		for _, key := range order[b.room[p]:] {
-			b.surplus[of.of(p)[uint32(key)]] = true
+		for n, key := range order {
+			i := of.of(p)[uint32(key)]
+			b.surplus[i] = n >= int(b.room[p])
+			turns[b.runner(b.candidates[i].task)] = 0
 		}
 	}
 }
 
+// mayKeep returns the process of a replica that may stay a standby.
+func (b *standbys) mayKeep(c *candidate) (process int32, ok bool) {
+	process = b.process[c.member]
+	return process, c.holding != reported && b.lack[c.task] > 0 && !b.holds(c.task, process)
+}
+
+// runner is the process that runs a task.
+func (b *standbys) runner(t int32) int32 { return b.process[b.copiesOf(t)[0]] }
+
 // place gives a standby to a member if its process has room and no copy of the task.
-func (b *standbys) place(t, m int32) bool {
+func (b *standbys) place(t, m int32) {
 	p := b.process[m]
 	if b.room[p] == 0 || b.holds(t, p) {
-		return false
+		return
 	}
 	b.room[p]--
+	b.lack[t]--
 	b.left--
 	b.give(t, m)
-	return true
 }
 
 // fill gives what is left to processes that have room, such that the standbys of the tasks of one process are spread over as
