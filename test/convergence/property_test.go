@@ -89,3 +89,51 @@ func (w *world) change(t *rapid.T) error {
 	}
 	return w.run(rapid.Int64Range(0, 60).Draw(t, "seconds") * 1000)
 }
+
+// TestPatientChangesInterruptNobodyForLong: with highly_available and standbys, whatever is done to one process after the other, each
+// time when all copies are shown as caught up, no task is without a caught-up owner for longer than one hand-over.
+func TestPatientChangesInterruptNobodyForLong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := settings(rapid.Int32Range(1, 2).Draw(t, "standbys"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.NumWarmupReplicas = rapid.Int32Range(1, 3).Draw(t, "warm-ups")
+		w := newWorld(s, assignor.HighlyAvailable(), rapid.Int32Range(0, 5).Draw(t, "stateless"), rapid.Int32Range(1, 9).Draw(t, "stateful"))
+		w.group.settings.AssignorName = assignor.HighlyAvailableName
+		w.growth = rapid.SampledFrom([]int64{10, 100, 1000}).Draw(t, "growth")
+		if err := w.prepare(rapid.IntRange(3, 5).Draw(t, "processes")); err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 4).Draw(t, "changes") {
+			if err := w.quiet(); err != nil {
+				t.Fatal(err)
+			}
+			w.measured.begin(w)
+			w.group.causes = nil
+			limit := w.reconciliationMs()
+			what := rapid.SampledFrom([]string{"stop", "kill", "return", "start", "failover"}).Draw(t, "what")
+			switch dead := w.living(false); {
+			case what == "return" && len(dead) > 0:
+				w.start(pick(t, dead), rapid.Bool().Draw(t, "disk"))
+			case what == "failover":
+				w.failover()
+			case what == "start" || what == "return" || len(w.living(true)) == 2:
+				w.start(newProcess(processName(len(w.processes)), rapid.IntRange(1, 3).Draw(t, "threads")), false)
+			case what == "stop":
+				if err := w.stop(pick(t, w.living(true))); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				w.kill(pick(t, w.living(true)))
+				limit += int64(s.SessionTimeoutMs)
+			}
+			if _, err := w.settle(); err != nil {
+				t.Fatal(err)
+			}
+			if m := &w.measured; m.longest > limit {
+				t.Fatalf("%s: nobody processed %v for %d ms (until %d), more than %d ms\n%s", what, m.longestTask, m.longest, m.longestAt, limit, w.show())
+			}
+		}
+	})
+}
