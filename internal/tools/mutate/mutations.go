@@ -228,6 +228,18 @@ var mutations = []mutation{
 		"assignor", "TestStaleMembersKeepWhatTheyHave",
 	},
 	{
+		9, "a task without an owner goes where its state is, though another has to make room for that",
+		"assignor/flow.go",
+		"		for f.advance(source) {\n		}\n", "",
+		"assignor", "TestSticky",
+	},
+	{
+		9, "an owner with too many tasks gives up first what others have state of",
+		"assignor/stickymatch.go",
+		"	m.admit(m.offered, byReplica)\n", "",
+		"assignor", "TestSticky",
+	},
+	{
 		9, "an assignment that gives a stale member something reaches nobody",
 		"coordinator/streams/targetcheck.go",
 		"		if m.Stale && !within(goal, m.Current) {\n", "		if m.Stale && false {\n",
