@@ -19,7 +19,7 @@ type sim struct {
 	spec  Spec
 	state map[string]map[topology.Task]int64 // by process
 	next  int
-	// moves counts how often a task left a living owner since the last change of the group.
+	// moves counts how often a task left a living process since the last change of the group.
 	moves map[topology.Task]int
 }
 
@@ -56,12 +56,12 @@ func (s *sim) adopt(out Assignment) {
 	owners := map[topology.Task]string{}
 	for _, m := range s.spec.Members {
 		for task := range m.Current.Active.All() {
-			owners[task] = m.ID
+			owners[task] = m.ProcessID
 		}
 	}
 	for _, m := range s.spec.Members {
 		for task := range out[m.ID].Active.All() {
-			if was, ok := owners[task]; ok && was != m.ID {
+			if was, ok := owners[task]; ok && was != m.ProcessID {
 				s.moves[task]++
 			}
 		}
@@ -131,19 +131,35 @@ func (s *sim) step(t *rapid.T) Assignment {
 	return out
 }
 
-// checkStable computes the assignment again from itself, until it is given again.
+// checkStable computes the assignment again from itself, until it is given again. Active tasks and warm-ups stay, but for active
+// tasks that are spread more evenly; standbys may go to where more of their state is.
 func (s *sim) checkStable(t *rapid.T, spec Spec, out Assignment) {
 	t.Helper()
 	d := ""
-	for range 4 {
+	for range 10 {
 		spec = adopt(spec, out)
 		again := assignHA(t, spec)
 		if d = cmp.Diff(out, again); d == "" {
 			return
 		}
+		if unevenness(again) >= unevenness(out) {
+			for id, a := range out {
+				if b := again[id]; !a.Active.SameTasks(b.Active) || !a.Warmup.SameTasks(b.Warmup) {
+					t.Fatalf("not stable (-first +second):\n%s", d)
+				}
+			}
+		}
 		out = again
 	}
-	t.Fatalf("not stable after four times (-fourth +fifth):\n%s", d)
+	t.Fatalf("not stable after ten times (-tenth +eleventh):\n%s", d)
+}
+
+// unevenness is the sum of the squares of the members' numbers of active tasks.
+func unevenness(a Assignment) (sum int) {
+	for _, of := range a {
+		sum += of.Active.Len() * of.Active.Len()
+	}
+	return sum
 }
 
 // settle goes on until nothing is under way, and returns the steps that took.
@@ -201,7 +217,8 @@ func TestHighlyAvailableConverges(t *testing.T) {
 		}
 		s.settle(t)
 		for task, n := range s.moves {
-			if n > 2 {
+			if n > 2 { // once where it was on its way to before the change, and on
+
 				t.Fatalf("%v moved %d times", task, n)
 			}
 		}

@@ -31,6 +31,9 @@ type problem struct {
 	keptActive, keptStandby []kept
 	// prevActive is the member that holds a task as active now, -1 for none; stale ones do not count.
 	prevActive []int32
+	// onWay are the tasks that count as those of members to which they are on their way yet, receiving these members: such tasks
+	// stay there before others, else they would turn round. Both are nil where there are none.
+	onWay, receiving []bool
 	// A task has the candidates from candidateStart[task] to candidateStart[task+1], best first: members that may have its
 	// state.
 	candidateStart []int32
@@ -72,6 +75,9 @@ func newProblem(spec *Spec) *problem {
 
 func (p *problem) numProcesses() int { return len(p.first) - 1 }
 func (p *problem) numTasks() int     { return len(p.subtopology) }
+
+func (p *problem) isOnWay(task int32) bool { return p.onWay != nil && p.onWay[task] }
+func (p *problem) receives(m int32) bool   { return p.receiving != nil && p.receiving[m] }
 
 func (p *problem) numberMembers() {
 	all := p.spec.Members

@@ -17,6 +17,8 @@ type refiner struct {
 	// had are the copies of a task as desired, while its refined ones replace them.
 	had  []int32
 	tags *apartness
+	// laggards says that a standby is behind a desired one by more than the acceptable lag.
+	laggards bool
 	// load is the number of tasks of all roles by member.
 	load []int32
 }
@@ -64,12 +66,29 @@ func (r *refiner) refine() {
 		return
 	}
 	if len(waiting) > 0 {
-		r.leaveStandbys()
+		r.leaveStandbys(true)
 		return
 	}
-	copies, numCopies, desired := slices.Clone(r.copies), slices.Clone(r.numCopies), r.measure()
-	if r.leaveStandbys(); desired.better(r.measure()) {
-		r.copies, r.numCopies = copies, numCopies
+	r.rest()
+}
+
+// rest places the standbys when no task waits: as they are, or as desired where that is better, or, where it is no worse, with
+// those that are missed out for others that are further.
+func (r *refiner) rest() {
+	copies, numCopies := slices.Clone(r.copies), slices.Clone(r.numCopies)
+	reset := func() { copy(r.copies, copies); copy(r.numCopies, numCopies) }
+	desired := r.measure()
+	r.leaveStandbys(false)
+	left := r.measure()
+	switch {
+	case desired.better(left):
+		reset()
+	case r.laggards:
+		reset()
+		if r.leaveStandbys(true); left.better(r.measure()) {
+			reset()
+			r.leaveStandbys(false)
+		}
 	}
 }
 
@@ -130,22 +149,19 @@ func (r *refiner) wait(t int32) {
 	}
 	r.budget--
 	r.warmup[t] = wanted
-	if has := r.claims.in(t, r.process[wanted]); has.role == warmup {
-		r.warmup[t] = has.holder
-	}
 }
 
-// leaveStandbys leaves the standbys of all tasks where they are, and places those that are missing as desired. A waiting task
-// has a place fewer to fill while its warm-up fills it.
-func (r *refiner) leaveStandbys() {
+// leaveStandbys leaves the standbys of all tasks where they are, those apart that it is to pass for a desired one which is further,
+// and places those that are missing as desired. A waiting task has a place fewer to fill while its warm-up fills it.
+func (r *refiner) leaveStandbys(pass bool) {
 	for t := range int32(r.numTasks()) {
 		if r.stateful(t) && r.numCopies[t] > 0 {
-			r.placeCopies(t)
+			r.placeCopies(t, pass)
 		}
 	}
 }
 
-func (r *refiner) placeCopies(t int32) {
+func (r *refiner) placeCopies(t int32, pass bool) {
 	r.had = append(r.had[:0], r.copiesOf(t)...)
 	standbys, wanted := len(r.had)-1, r.had[0]
 	r.numCopies[t] = 0
@@ -164,10 +180,16 @@ func (r *refiner) placeCopies(t int32) {
 	held := func(as role, caughtUp bool) {
 		for i := range of {
 			c := &of[i]
-			// What a desired one leaves behind by more than the acceptable lag is not kept.
-			if passed := !caughtUp && c.offset >= 0 && furthest-c.offset > r.spec.AcceptableRecoveryLag; c.role == as && c.caughtUp == caughtUp && !passed {
-				r.placeStandby(t, c.holder, standbys)
+			if c.role != as || c.caughtUp != caughtUp {
+				continue
 			}
+			if !caughtUp && c.offset >= 0 && furthest-c.offset > r.spec.AcceptableRecoveryLag {
+				r.laggards = true
+				if pass {
+					continue
+				}
+			}
+			r.placeStandby(t, c.holder, standbys)
 		}
 	}
 	held(standby, true)

@@ -117,6 +117,10 @@ func (c *claims) claimWarmups() {
 			if m := c.warmupOf(k.task, c.process[owner]); m >= 0 {
 				c.prevActive[k.task] = m
 				c.replaceCandidate(k.task, m, owner)
+				if c.onWay == nil {
+					c.onWay, c.receiving = make([]bool, c.numTasks()), make([]bool, len(c.members))
+				}
+				c.onWay[k.task], c.receiving[m] = true, true
 			}
 		}
 	}

@@ -88,11 +88,12 @@ func (a *actives) capacity(process int32) int32 {
 
 // mayGiveUp says whether the member has tasks that it must give up, or is one of those of which some must.
 func (a *actives) mayGiveUp(member int32) bool {
-	return a.prev[member] > a.least+1 || a.giveUp > 0 && a.prev[member] > a.least
+	return a.prev[member] > a.least+1 || a.giveUp > 0 && a.prev[member] > a.least && !a.receives(member)
 }
 
 // chooseLosers has as many members as must give up their task beyond least. Those keep it that have it first in the order of
-// (partition, subtopology), from the processes that have fewest such members for their size.
+// (partition, subtopology), from the processes that have fewest such members for their size; before them those to whom tasks are
+// on their way.
 func (a *actives) chooseLosers() {
 	if a.giveUp == 0 {
 		return
@@ -111,6 +112,10 @@ func (a *actives) chooseLosers() {
 	if a.numProcesses() < len(a.members) {
 		a.alternate(full)
 	}
+	if a.receiving != nil {
+		others := slices.DeleteFunc(slices.Clone(full), a.receives)
+		full = append(slices.DeleteFunc(full, func(m int32) bool { return !a.receives(m) }), others...)
+	}
 	for _, m := range full[len(full)-int(a.giveUp):] {
 		a.limit[m]--
 	}
@@ -128,10 +133,17 @@ func (a *actives) alternate(members []int32) {
 	})
 }
 
-// keep leaves members what they may keep, the lowest partitions first.
+// keep leaves members what they may keep, the lowest partitions first, before them what is on its way to them.
 func (a *actives) keep() {
-	for _, t := range a.keepOrder() {
-		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] < 0 && a.numCopies[t] == 0 {
+	if a.onWay != nil {
+		a.keepOf(a.byPartition, a.isOnWay)
+	}
+	a.keepOf(a.keepOrder(), func(int32) bool { return true })
+}
+
+func (a *actives) keepOf(tasks []int32, which func(task int32) bool) {
+	for _, t := range tasks {
+		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] < 0 && a.numCopies[t] == 0 && which(t) {
 			a.limit[m]--
 			a.give(t, m)
 		}

@@ -82,7 +82,7 @@ func (m *matching) collect() bool {
 			if m.wanted(t) {
 				m.orphans = append(m.orphans, movable{task: t})
 			}
-		case m.mayGiveUp(owner) && (m.capacity(m.process[owner]) > 0 || m.wanted(t)):
+		case !m.isOnWay(t) && m.mayGiveUp(owner) && (m.capacity(m.process[owner]) > 0 || m.wanted(t)):
 			m.offered = append(m.offered, movable{task: t})
 		}
 	}
