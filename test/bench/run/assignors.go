@@ -56,7 +56,7 @@ func assignors(ctx context.Context, b *bench) error {
 		}
 		all = append(all, m)
 	}
-	rounds := pick(b, 3, 1)
+	rounds := pick(b, 2, 1)
 	for round := range rounds + 1 { // the first warms up
 		fmt.Printf("round %d of %d\n", round, rounds)
 		for _, m := range all {
@@ -120,9 +120,9 @@ func (b *bench) assignorRound(m *measured, ours, theirs *runner, round int) erro
 	if round%2 == 1 {
 		slices.Reverse(steps)
 	}
-	seconds, least := pick(b, 0.25, 0.05), 3
+	seconds, least := pick(b, 0.15, 0.05), 3
 	if round == 0 {
-		seconds = pick(b, 0.5, 0.1)
+		seconds = pick(b, 0.3, 0.1)
 	}
 	for _, s := range steps {
 		l := least
