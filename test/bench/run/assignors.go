@@ -46,6 +46,9 @@ func assignors(ctx context.Context, b *bench) error {
 	defer theirs.stop()
 	var all []*measured
 	for _, name := range names {
+		if !b.cases.MatchString(name) {
+			continue
+		}
 		spec, err := cases.Load(filepath.Join(dir, "cases"), name)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -31,6 +32,8 @@ type bench struct {
 	null     bool // Kafka in coordd's place
 	nodes    []int
 	table    table
+	// cases selects those of the section assignors.
+	cases *regexp.Regexp
 	// haProcesses is up to how many processes Kafka's highly available assignor runs.
 	haProcesses int
 }
@@ -70,6 +73,7 @@ func main() {
 	nodes := flag.String("nodes", "1,3", "cluster sizes of the section heartbeats")
 	out := flag.String("out", "", "file for the table (default: only stdout)")
 	flag.StringVar(&b.upstream, "upstream", "kfake", "what stands behind coordd: kfake or kafka")
+	selected := flag.String("cases", "", "section assignors: a regular expression that the names of cases match")
 	flag.IntVar(&b.haProcesses, "ha-processes", 0, "section assignors: Kafka's highly available assignor on up to so many processes, once each (1000: seconds to minutes a case)")
 	flag.BoolVar(&b.quick, "quick", false, "short segments and few rounds: to try the bench, not to quote it")
 	flag.BoolVar(&b.null, "null", false, "Kafka in coordd's place: what the ratios are when there is no difference")
@@ -81,6 +85,10 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
+	var err error
+	if b.cases, err = regexp.Compile(*selected); err != nil {
+		fail(fmt.Errorf("--cases: %w", err))
+	}
 	for n := range strings.SplitSeq(*nodes, ",") {
 		switch n {
 		case "1":
@@ -95,7 +103,7 @@ func main() {
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := b.run(ctx, *section)
+	err = b.run(ctx, *section)
 	rig.StopAll()
 	if len(b.table.rows) > 0 {
 		fmt.Printf("\n%s\n\n%s", machine(), b.table.markdown())
