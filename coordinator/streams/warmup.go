@@ -18,8 +18,16 @@ func warmupPatience(s *coordinator.GroupSettings) int64 {
 	return max(minPatienceMs, unreportedIntervals*int64(s.TaskOffsetIntervalMs))
 }
 
-// noteWarmups keeps since when the member has its warm-ups.
+// noteWarmups keeps since when the member has its warm-ups, and forgets what it lost of tasks that it gives up.
 func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
+	if next != h.current && h.soft != nil && len(h.soft.restoring)+len(h.restoring) > 0 {
+		for t := range h.current.Assigned.Active.All() {
+			r, lost := h.soft.restoring[t]
+			if (!lost || r.member == h.memberID) && !next.Assigned.Active.Contains(t) {
+				d.Soft.restoring = append(d.Soft.restoring, restoringMark{task: t})
+			}
+		}
+	}
 	tasks := next.Assigned.Warmup
 	switch {
 	case next == h.current && !h.joining():
