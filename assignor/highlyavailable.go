@@ -11,6 +11,10 @@ const HighlyAvailableName = "highly_available"
 // anew whenever a warm-up has caught up.
 //
 // With NumWarmupReplicas 0, or for a member that can get no warm-ups, tasks move at once.
+//
+// Standbys stay where they are as long as a task waits. When none does they move at once, where that balances the group better
+// or spreads it over racks, also away from one that is caught up: a warm-up does not say whether its holder shall run the task
+// or have its standby, so that the next computation would take one that is for a standby for a claim to run the task.
 func HighlyAvailable() Assignor { return highlyAvailable{} }
 
 type highlyAvailable struct{}

@@ -204,7 +204,7 @@ func (r *refiner) placeCopies(t int32, pass bool) {
 	r.placeStandby(t, wanted, standbys)
 }
 
-// furthest is how far the replicas are in whose places standbys are desired and can be, -1 where nothing is known.
+// furthest is how far the replicas are of which standbys are desired, and can be, that are none yet; -1 where nothing is known.
 func (r *refiner) furthest(t int32, of []replica) (offset int64) {
 	offset = -1
 	for _, m := range r.had[1:] {
@@ -212,7 +212,7 @@ func (r *refiner) furthest(t int32, of []replica) (offset int64) {
 			continue
 		}
 		for i := range of {
-			if of[i].process == r.process[m] {
+			if of[i].process == r.process[m] && of[i].role < standby {
 				offset = max(offset, of[i].offset)
 			}
 		}
