@@ -29,6 +29,11 @@ func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
 		}
 	}
 	tasks := next.Assigned.Warmup
+	if next != h.current && d.Soft.warmupMarks != nil {
+		d.Soft.warmupMarks = slices.DeleteFunc(d.Soft.warmupMarks, func(w warmupMark) bool {
+			return w.member == h.memberID && !tasks.Contains(w.Task)
+		})
+	}
 	switch {
 	case next == h.current && !h.joining():
 		return
