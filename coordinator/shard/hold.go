@@ -74,9 +74,13 @@ func (m *Machine) hold(c *Call, check bool) bool {
 	if until <= m.now || !c.Hold.Begin(c.HoldNumber) {
 		return false
 	}
-	instance := r.InstanceID
-	if instance != nil && member.Meta != nil {
-		instance = member.Meta.InstanceID
+	instance := r.InstanceID // the request is used again with this room, which the state must not share
+	switch {
+	case instance == nil:
+	case member.Meta == nil || member.Meta.InstanceID == nil:
+		instance = nil
+	default:
+		*instance = *member.Meta.InstanceID
 	}
 	*r = streams.HeartbeatRequest{
 		Version: r.Version, GroupID: g.ID, MemberID: member.ID, MemberEpoch: r.MemberEpoch, EndpointEpoch: r.EndpointEpoch,

@@ -339,3 +339,32 @@ func TestAMemberThatCannotBeToldComesSoon(t *testing.T) {
 		t.Fatalf("told %d ms", got)
 	}
 }
+
+// Requests are used again, with the room of their instance ids: what a held one keeps must not be the state's.
+func TestAHeldRequestSharesNothingWithTheState(t *testing.T) {
+	r := hanging(t)
+	l := r.line()
+	static := func(h *streams.HeartbeatRequest) *streams.HeartbeatRequest {
+		instance := "i-s"
+		h.InstanceID = &instance
+		return h
+	}
+	c, _ := l.send(static(join("g", "s")))
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.settle()
+	c, _ = l.send(static(report("g", "s", c.Heartbeat.MemberEpoch, c.Heartbeat.Active)))
+	r.pass(5000)
+	h := static(beat("g", "s", c.Heartbeat.MemberEpoch))
+	c, a := l.send(endpointsOf(c, h))
+	r.settle()
+	if a.done || r.Held() != 1 {
+		t.Fatalf("not held: %+v", c.Heartbeat)
+	}
+	if h.InstanceID == nil || *h.InstanceID != "i-s" {
+		t.Fatalf("held with instance id %v", h.InstanceID)
+	}
+	*h.InstanceID = "of the next request"
+	if m := r.committed.Group("g").Member("s"); *m.Meta.InstanceID != "i-s" {
+		t.Errorf("the state has instance id %q", *m.Meta.InstanceID)
+	}
+}
