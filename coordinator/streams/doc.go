@@ -3,7 +3,7 @@
 // soft state and effects; it changes nothing itself. heartbeat.go has the order of the steps of a heartbeat; fencing is in
 // member.go and static.go, what may be held back in hold.go, deadlines in soft.go, updates of the topology in update.go, lineage.go
 // and stale.go, topics that do not fit any more in grace.go, which copies of tasks are caught up or lost in copies.go, copynews.go and
-// warmup.go. and what a change would move, which is no decision, in plan.go.
+// warmup.go, and what a change would move, which is no decision, in plan.go.
 //
 // Answers are those of Kafka 4.4 (GroupMetadataManager and its helpers), but for what ends an application or leaves it
 // stuck there:
