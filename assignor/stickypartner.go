@@ -24,21 +24,30 @@ func newPartners(b *standbys) *partners {
 			f.next[p] = f.next[p+1]
 		}
 	}
-	lengths, lacks := make([]int32, n), make([]bool, n)
+	lacks := make([]bool, n)
 	for t, lack := range b.lack {
-		lacks[b.runner(int32(t))] = lacks[b.runner(int32(t))] || lack > 0
+		if lack > 0 {
+			lacks[b.runner(int32(t))] = true
+		}
 	}
+	f.tasks = b.tasksOf(lacks)
+	return f
+}
+
+// tasksOf are the tasks with state that each of some processes runs.
+func (b *standbys) tasksOf(processes []bool) *lists {
+	lengths := make([]int32, len(processes))
 	each := func(f func(process, task int32)) {
 		for t := range int32(b.numTasks()) {
-			if p := b.runner(t); lacks[p] && b.stateful(t) {
+			if p := b.runner(t); processes[p] && b.stateful(t) {
 				f(p, t)
 			}
 		}
 	}
 	each(func(p, _ int32) { lengths[p]++ })
-	f.tasks = newLists(lengths)
-	each(func(p, t int32) { f.tasks.add(p, t) })
-	return f
+	of := newLists(lengths)
+	each(func(p, t int32) { of.add(p, t) })
+	return of
 }
 
 // fill places the missing standbys of the tasks that a process runs, and returns left with those for which it finds no place.

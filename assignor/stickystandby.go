@@ -1,6 +1,9 @@
 package assignor
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // standbys is the placement of standbys. Each process gets so many that its tasks of all roles are in proportion to its
 // size.
@@ -40,6 +43,7 @@ func (s *stickyRun) assignStandbys() {
 		if s.hasWarmups {
 			b.keep(byClaim)
 		}
+		b.keepOfMoved()
 		b.chooseSurplus()
 		b.keep(byReplica)
 		if b.surplus != nil {
@@ -105,21 +109,26 @@ func (b *standbys) chooseSurplus() {
 		}
 	}
 	b.surplus = make([]bool, len(b.candidates))
-	turns := make([]int32, b.numProcesses())
+	turns, lost := make([]int32, b.numProcesses()), make([]int32, b.numProcesses())
 	var order []uint64
 	for p := range int32(b.numProcesses()) {
-		// By how many of the same runner come before.
+		// By how many of the same runner come before, then those of which others lose most.
 		order = order[:0]
 		for _, i := range of.of(p) {
 			runner := b.runner(b.candidates[i].task)
-			order = append(order, uint64(turns[runner])<<32|uint64(len(order)))
+			turn, lost := min(turns[runner], math.MaxUint16), min(lost[runner], math.MaxUint16)
+			order = append(order, uint64(turn)<<48|uint64(math.MaxUint16-lost)<<32|uint64(len(order)))
 			turns[runner]++
 		}
 		slices.Sort(order)
 		for n, key := range order {
 			i := of.of(p)[uint32(key)]
-			b.surplus[i] = n >= int(b.room[p])
-			turns[b.runner(b.candidates[i].task)] = 0
+			runner := b.runner(b.candidates[i].task)
+			turns[runner] = 0
+			if n >= int(b.room[p]) {
+				b.surplus[i] = true
+				lost[runner]++
+			}
 		}
 	}
 }
