@@ -20,8 +20,10 @@ const StickyName = "sticky"
 //     with the same kind of state the one with the higher offset is preferred, then the one with fewer tasks for each member.
 //  4. Other active tasks go to who has fewest for each member of its process; owners keep those with the lowest partitions.
 //  5. Standbys fill up processes until their tasks of all roles are in proportion to their numbers of members: first warm-ups of
-//     tasks that are active elsewhere, then former standbys, then former owners, then reported offsets stay where they are; new ones
-//     are placed so that the standbys of what a process runs are spread over many others, which can share it when it is gone.
+//     tasks that are active elsewhere, then former standbys, then former owners, then reported offsets stay where they are. The
+//     standbys of what a process runs are spread over many others, which can share it when it is gone: by where new ones are placed,
+//     by which ones a process gives up that has too many, and by keeping the former owner of a task as standby in the place of
+//     another that has one.
 //
 // Ties are broken by process id, then member id, both compared as strings. Computed again from its result the assignment is the
 // same.
