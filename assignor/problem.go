@@ -99,6 +99,7 @@ func (p *problem) numberMembers() {
 		}
 		return strings.Compare(all[a].ID, all[b].ID)
 	})
+	p.first = make([]int32, 0, len(all)+1)
 	for m, i := range p.members {
 		if m == 0 || all[i].ProcessID != all[p.members[m-1]].ProcessID {
 			p.first = append(p.first, int32(m))

@@ -175,12 +175,16 @@ type lists struct {
 }
 
 func newLists(lengths []int32) *lists {
-	l := &lists{start: make([]int32, len(lengths)+1), next: make([]int32, len(lengths))}
-	for i, n := range lengths {
-		l.next[i] = l.start[i]
-		l.start[i+1] = l.start[i] + n
+	n, total := len(lengths), int32(0)
+	for _, length := range lengths {
+		total += length
 	}
-	l.all = make([]int32, l.start[len(lengths)])
+	memory := make([]int32, 2*n+1+int(total))
+	l := &lists{start: memory[:n+1], next: memory[n+1 : 2*n+1], all: memory[2*n+1:]}
+	for i, length := range lengths {
+		l.next[i] = l.start[i]
+		l.start[i+1] = l.start[i] + length
+	}
 	return l
 }
 
