@@ -31,9 +31,10 @@ type problem struct {
 	keptActive, keptStandby []kept
 	// prevActive is the member that holds a task as active now, -1 for none; stale ones do not count.
 	prevActive []int32
-	// onWay are the tasks that count as those of members to which they are on their way yet, receiving these members: such tasks
-	// stay there before others, else they would turn round. Both are nil where there are none.
-	onWay, receiving []bool
+	// onWay are the tasks that count as those of members to which they are on their way yet, receiving how many of them a member
+	// has: such tasks stay there before others, else they would turn round. Both are nil where there are none.
+	onWay     []bool
+	receiving []int32
 	// A task has the candidates from candidateStart[task] to candidateStart[task+1], best first: members that may have its
 	// state.
 	candidateStart []int32
@@ -77,7 +78,7 @@ func (p *problem) numProcesses() int { return len(p.first) - 1 }
 func (p *problem) numTasks() int     { return len(p.subtopology) }
 
 func (p *problem) isOnWay(task int32) bool { return p.onWay != nil && p.onWay[task] }
-func (p *problem) receives(m int32) bool   { return p.receiving != nil && p.receiving[m] }
+func (p *problem) receives(m int32) bool   { return p.receiving != nil && p.receiving[m] > 0 }
 
 func (p *problem) numberMembers() {
 	all := p.spec.Members

@@ -212,7 +212,7 @@ func (r *refiner) furthest(t int32, of []replica) (offset int64) {
 			continue
 		}
 		for i := range of {
-			if of[i].process == r.process[m] && of[i].role < standby {
+			if of[i].process == r.process[m] && of[i].role != standby {
 				offset = max(offset, of[i].offset)
 			}
 		}

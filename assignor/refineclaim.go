@@ -113,14 +113,15 @@ func (c *claims) claimWarmups() {
 		if k.held != asWarmup || i > 0 && c.known[i-1].held == asWarmup && c.known[i-1].task == k.task {
 			continue
 		}
-		if owner := c.owner[k.task]; owner >= 0 && owner == c.runner[k.task] {
+		if owner := c.owner[k.task]; owner >= 0 && owner == c.runner[k.task] && !c.isOnWay(k.task) {
 			if m := c.warmupOf(k.task, c.process[owner]); m >= 0 {
 				c.prevActive[k.task] = m
 				c.replaceCandidate(k.task, m, owner)
 				if c.onWay == nil {
-					c.onWay, c.receiving = make([]bool, c.numTasks()), make([]bool, len(c.members))
+					c.onWay, c.receiving = make([]bool, c.numTasks()), make([]int32, len(c.members))
 				}
-				c.onWay[k.task], c.receiving[m] = true, true
+				c.onWay[k.task] = true
+				c.receiving[m]++
 			}
 		}
 	}

@@ -113,8 +113,16 @@ func (a *actives) chooseLosers() {
 		a.alternate(full)
 	}
 	if a.receiving != nil {
-		others := slices.DeleteFunc(slices.Clone(full), a.receives)
-		full = append(slices.DeleteFunc(full, func(m int32) bool { return !a.receives(m) }), others...)
+		rank := func(m int32) int32 {
+			switch {
+			case a.receiving[m] >= a.prev[m]:
+				return 0 // it has nothing else to give up
+			case a.receives(m):
+				return 1
+			}
+			return 2
+		}
+		slices.SortStableFunc(full, func(x, y int32) int { return int(rank(x) - rank(y)) })
 	}
 	for _, m := range full[len(full)-int(a.giveUp):] {
 		a.limit[m]--
