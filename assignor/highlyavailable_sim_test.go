@@ -170,8 +170,12 @@ func (s *sim) settle(t *rapid.T) (steps int) {
 		limit += 2 * int(sub.Tasks)
 	}
 	for {
-		under := s.warmupsOf(s.step(t))
+		out := s.step(t)
+		under := s.warmupsOf(out)
 		if len(under) == 0 {
+			if n := spread(s.spec, out); n > 1 {
+				t.Fatalf("at rest, and some have %d active tasks more than others: %v", n, out)
+			}
 			return steps
 		}
 		if steps++; steps > limit {
