@@ -12,6 +12,7 @@ import (
 // problem is a Spec in dense integers: members numbered by (process id, member id), processes by id, tasks by
 // (subtopology id, partition). Every tie is broken by the lower number, which makes results the same on any node.
 type problem struct {
+	scratch
 	spec *Spec
 	// members maps a member to its place in the Spec, process to its process; a process has the members from
 	// first[process] to first[process+1].
@@ -82,7 +83,7 @@ func (p *problem) receives(m int32) bool   { return p.receiving != nil && p.rece
 
 func (p *problem) numberMembers() {
 	all := p.spec.Members
-	p.members, p.process = make([]int32, len(all)), make([]int32, len(all))
+	p.members, p.process = p.ints(len(all)), p.ints(len(all))
 	for i := range p.members {
 		p.members[i] = int32(i)
 	}
@@ -108,7 +109,7 @@ func (p *problem) numberMembers() {
 		p.process[m] = int32(len(p.first) - 1)
 	}
 	p.first = append(p.first, int32(len(all)))
-	p.fresh = make([]int32, p.numProcesses())
+	p.fresh = p.ints(p.numProcesses())
 	for m, i := range p.members {
 		if all[i].Stale {
 			if p.stale == nil {
@@ -132,12 +133,12 @@ func prefix(s string) (n uint64) {
 
 func (p *problem) numberTasks() {
 	subtopologies := p.spec.Subtopologies
-	p.firstTask = make([]int32, len(subtopologies)+1)
+	p.firstTask = p.ints(len(subtopologies) + 1)
 	for i, s := range subtopologies {
 		p.firstTask[i+1] = p.firstTask[i] + max(s.Tasks, 0)
 	}
 	n := p.firstTask[len(subtopologies)]
-	p.subtopology, p.byPartition, p.hasState = make([]int32, n), make([]int32, 0, n), make([]bool, n)
+	p.subtopology, p.byPartition, p.hasState = p.ints(int(n)), make([]int32, 0, n), make([]bool, n)
 	remaining := make([]int32, 0, len(subtopologies))
 	for i := range subtopologies {
 		remaining = append(remaining, int32(i))
@@ -199,13 +200,13 @@ func (p *problem) eachOffset(o Offsets, f func(task int32, offset *TaskOffset)) 
 
 // readCurrent collects who holds, or may have the state of, which task.
 func (p *problem) readCurrent() {
-	p.prevActive = make([]int32, p.numTasks())
+	p.prevActive = p.ints(p.numTasks())
 	for t := range p.prevActive {
 		p.prevActive[t] = -1
 	}
 	r := currentReader{problem: p}
 	if n := numHeld(p.spec.Members); n > 0 {
-		r.at, r.found = make([]int32, p.numTasks()), make([]candidate, 0, n)
+		r.at, r.found = p.ints(p.numTasks()), make([]candidate, 0, n)
 	}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
@@ -283,7 +284,7 @@ func (p *problem) stateful(t int32) bool { return p.hasState[t] }
 // rankCandidates sorts by task with one pass of counting, then ranks those of each task: holders of a replica first, higher
 // offsets first.
 func (p *problem) rankCandidates(found []candidate) {
-	p.candidateStart = make([]int32, p.numTasks()+1)
+	p.candidateStart = p.ints(p.numTasks() + 1)
 	if len(found) == 0 {
 		return
 	}

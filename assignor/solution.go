@@ -17,8 +17,8 @@ func newSolution(p *problem, standbys int) *solution {
 	maxCopies := 1 + min(max(standbys, 0), p.numProcesses()-1)
 	return &solution{
 		problem: p, maxCopies: maxCopies,
-		copies: make([]int32, p.numTasks()*maxCopies), numCopies: make([]int32, p.numTasks()),
-		count: make([]int32, len(p.members)), processCount: make([]int32, p.numProcesses()),
+		copies: p.ints(p.numTasks() * maxCopies), numCopies: p.ints(p.numTasks()),
+		count: p.ints(len(p.members)), processCount: p.ints(p.numProcesses()),
 	}
 }
 
@@ -59,7 +59,7 @@ func (s *solution) lighter(a, b int32) bool {
 // assignment for long is single members' parts; what a member has already is used again.
 func (s *solution) result() Assignment {
 	// A member has two lists: of active tasks and, after it, of standbys.
-	lengths := make([]int32, 2*len(s.members))
+	lengths := s.ints(2 * len(s.members))
 	s.eachCopy(func(_, member, standby int32) { lengths[2*member+standby]++ })
 	of := newLists(lengths)
 	s.eachCopy(func(t, member, standby int32) { of.add(2*member+standby, t) })

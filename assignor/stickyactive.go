@@ -35,8 +35,8 @@ func newActives(s *stickyRun, tasks int32) *actives {
 	members := int32(len(s.members) - s.numStale)
 	a := &actives{
 		stickyRun: s, leaders: newLeaderRacks(s.problem), least: tasks / members, extraMembers: tasks % members,
-		prev: make([]int32, len(s.members)), limit: make([]int32, len(s.members)),
-		base: make([]int32, s.numProcesses()), extra: make([]int32, s.numProcesses()), target: make([]int32, s.numTasks()),
+		prev: s.ints(len(s.members)), limit: s.ints(len(s.members)),
+		base: s.ints(s.numProcesses()), extra: s.ints(s.numProcesses()), target: s.ints(s.numTasks()),
 	}
 	for t, m := range s.prevActive {
 		a.target[t] = -1
@@ -98,7 +98,7 @@ func (a *actives) chooseLosers() {
 	if a.giveUp == 0 {
 		return
 	}
-	held := make([]int32, len(a.members))
+	held := a.ints(len(a.members))
 	var full []int32
 	for _, t := range a.byPartition {
 		m := a.prevActive[t]
@@ -131,7 +131,7 @@ func (a *actives) chooseLosers() {
 
 // alternate sorts members so that the processes take turns in proportion to their sizes.
 func (a *actives) alternate(members []int32) {
-	turn, turns := make([]int32, len(a.members)), make([]int32, a.numProcesses())
+	turn, turns := a.ints(len(a.members)), a.ints(a.numProcesses())
 	for _, m := range members {
 		turn[m] = turns[a.process[m]]
 		turns[a.process[m]]++
@@ -222,7 +222,7 @@ func (a *actives) placeRest(q *pool) {
 // unsharedExtras is how many members of each process have least. It is needed where others keep more than the share of their
 // process.
 func (a *actives) unsharedExtras() []int32 {
-	room := make([]int32, a.numProcesses())
+	room := a.ints(a.numProcesses())
 	for m, n := range a.count {
 		if n == a.least && !a.isStale(int32(m)) {
 			room[a.process[m]]++

@@ -112,8 +112,8 @@ func (m *matching) wanted(t int32) bool {
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
 	m.net = newFlow(tasks+64, 3*tasks+64)
-	m.processOf = make([]int32, firstNode)
-	m.nodeOf, m.out = make([]int32, m.numProcesses()), make([]processEdges, m.numProcesses())
+	m.processOf = m.ints(firstNode)
+	m.nodeOf, m.out = m.ints(m.numProcesses()), make([]processEdges, m.numProcesses())
 	m.extras = m.node(-1)
 	m.toExtras = m.net.edge(m.extras, sink, m.spare)
 	if len(m.offered) > 0 {

@@ -17,7 +17,7 @@ const maxPartners = 32
 
 func newPartners(b *standbys) *partners {
 	n := int32(b.numProcesses())
-	f := &partners{standbys: b, next: make([]int32, n+1), shared: make([]int32, n)}
+	f := &partners{standbys: b, next: b.ints(int(n) + 1), shared: b.ints(int(n))}
 	for p := n; p >= 0; p-- {
 		f.next[p] = p
 		if p < n && b.room[p] == 0 {
@@ -36,7 +36,7 @@ func newPartners(b *standbys) *partners {
 
 // tasksOf are the tasks with state that each of some processes runs.
 func (b *standbys) tasksOf(processes []bool) *lists {
-	lengths := make([]int32, len(processes))
+	lengths := b.ints(len(processes))
 	each := func(f func(process, task int32)) {
 		for t := range int32(b.numTasks()) {
 			if p := b.runner(t); processes[p] && b.stateful(t) {

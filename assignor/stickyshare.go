@@ -28,7 +28,7 @@ func (b *standbys) own() []int32 {
 	if b.numStale == 0 {
 		return slices.Clone(b.processCount)
 	}
-	own := make([]int32, b.numProcesses())
+	own := b.ints(b.numProcesses())
 	for m, n := range b.count {
 		if !b.isStale(int32(m)) {
 			own[b.process[m]] += n
@@ -41,7 +41,7 @@ func (b *standbys) own() []int32 {
 func (b *standbys) shareRoom() {
 	own := b.own()
 	copies, lacking := int64(0), int32(0)
-	b.lack = make([]int32, b.numTasks())
+	b.lack = b.ints(b.numTasks())
 	for t := range b.lack {
 		if n := b.missing(int32(t)); n > 0 {
 			b.lack[t] = n
@@ -56,7 +56,7 @@ func (b *standbys) shareRoom() {
 			sharing = append(sharing, int32(p))
 		}
 	}
-	b.room = make([]int32, b.numProcesses())
+	b.room = b.ints(b.numProcesses())
 	b.share(sharing, own, copies+int64(b.left), lacking)
 	for p := range b.room {
 		b.room[p] = max(0, b.room[p]-own[p])
@@ -114,7 +114,7 @@ func (b *standbys) possible(own []int32, lacking int32) []int32 {
 // these the smaller one; then who has more active tasks, so that standbys are spread well too; then who has more standbys than
 // that already.
 func (b *standbys) sortByNeed(order, own []int32) {
-	former := make([]int32, b.numProcesses())
+	former := b.ints(b.numProcesses())
 	for _, c := range b.candidates {
 		if c.holding != reported {
 			former[b.process[c.member]]++

@@ -84,7 +84,7 @@ func (b *standbys) keep(kind stateKind) {
 // chooseSurplus marks the replicas that processes with more of them than room lose: of those whose active tasks run in one process
 // some of each, so that the standbys of what a process runs stay spread over many others.
 func (b *standbys) chooseSurplus() {
-	held := make([]int32, b.numProcesses())
+	held := b.ints(b.numProcesses())
 	over := false
 	for i := range b.candidates {
 		if p, ok := b.mayKeep(&b.candidates[i]); ok {
@@ -109,7 +109,7 @@ func (b *standbys) chooseSurplus() {
 		}
 	}
 	b.surplus = make([]bool, len(b.candidates))
-	turns, lost := make([]int32, b.numProcesses()), make([]int32, b.numProcesses())
+	turns, lost := b.ints(b.numProcesses()), b.ints(b.numProcesses())
 	var order []uint64
 	for p := range int32(b.numProcesses()) {
 		// By how many of the same runner come before, then those of which others lose most.
@@ -195,7 +195,7 @@ func (b *standbys) settle() {
 	if b.numProcesses() == len(b.members) {
 		return
 	}
-	most, crowded := make([]int32, len(b.members)), false
+	most, crowded := b.ints(len(b.members)), false
 	own := b.own()
 	for m, n := range b.count {
 		if p := b.process[m]; !b.isStale(int32(m)) {

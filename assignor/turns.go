@@ -45,7 +45,7 @@ func (q *pool) takeAll(tasks []int32) []int32 {
 // newTurns takes over the open processes of a pool, which must be opened anew after that; it returns nil where there are too many
 // sizes.
 func newTurns(q *pool) *turns {
-	t := &turns{pool: q, queues: make([]turnQueue, 1, maxTurnQueues), queueOf: make([]int32, q.numProcesses())}
+	t := &turns{pool: q, queues: make([]turnQueue, 1, maxTurnQueues), queueOf: q.ints(q.numProcesses())}
 	sizes := make([]int32, 1, maxTurnQueues)
 	for _, l := range q.heap {
 		size := q.size(l.process)
