@@ -84,12 +84,7 @@ func (b *spreading) relieves(p, q int32) bool {
 
 // anyLighter reports whether there is a process at all that would relieve p.
 func (b *spreading) anyLighter(p int32) bool {
-	for _, h := range b.heaps {
-		if len(h) > 0 && h[0] != p && b.relieves(p, h[0]) {
-			return true
-		}
-	}
-	return false
+	return len(b.top) > 0 && b.relieves(p, b.heaps[b.top[0]][0])
 }
 
 // lighterFor is the lightest process to which a standby of p can go, -1 for none.
@@ -101,17 +96,12 @@ func (b *spreading) lighterFor(s slot, p int32) int32 {
 			b.others = append(b.others, b.classOf[b.process[m]])
 		}
 	}
-	apart, best := b.gain(b.others, b.classOf[p]), int32(-1)
-	for c := range b.numClasses() {
-		h := b.heaps[c]
-		if len(h) == 0 || !b.relieves(p, h[0]) || b.gain(b.others, c) < apart {
-			continue
-		}
-		if q := b.lightestApart(t, c); q >= 0 && b.relieves(p, q) && (best < 0 || b.before(q, best)) {
-			best = q
-		}
+	apart := b.gain(b.others, b.classOf[p])
+	q := b.lightestOf(t, func(c int32) bool { return b.relieves(p, b.heaps[c][0]) && b.gain(b.others, c) >= apart })
+	if q < 0 || !b.relieves(p, q) {
+		return -1
 	}
-	return best
+	return q
 }
 
 // hasState reports whether a member of the process had the task before.

@@ -20,6 +20,8 @@ type spreading struct {
 	// heaps are the processes of each class that can get standbys, the lightest on top; place is where a process is there.
 	heaps [][]int32
 	place []int32
+	// top is the heap of the classes with such processes, by their lightest; placeOf is where a class is there.
+	top, placeOf []int32
 	// used and others hold classes of copies for a moment.
 	used, others []int32
 	formers      []int32
@@ -92,15 +94,17 @@ func (b *spreading) keepFormer(t int32) {
 			return
 		}
 	}
+	need = b.need(used, left)
 	for _, m := range former {
-		if left == 0 || b.holds(t, b.process[m]) {
+		c := b.classOf[b.process[m]]
+		if left == 0 || b.holds(t, b.process[m]) || !b.serves(used, c, left, need) {
 			continue
 		}
-		used := b.classesOf(t)
-		if c := b.classOf[b.process[m]]; b.serves(used, c, left, need) {
-			need -= b.gain(used, c)
-			left--
-			b.give(t, m)
+		need -= b.gain(used, c)
+		left--
+		b.give(t, m)
+		if used = b.classesOf(t); b.greedy() {
+			need = b.need(used, left)
 		}
 	}
 }
@@ -156,15 +160,8 @@ func (b *spreading) byRunner() []int32 {
 func (b *spreading) fill(t int32) {
 	for left := b.missing(t); left > 0; left-- {
 		used := b.classesOf(t)
-		need := b.reach(used, left)
-		best := int32(-1)
-		for c := range b.numClasses() {
-			if b.serves(used, c, left, need) {
-				if p := b.lightestApart(t, c); p >= 0 && (best < 0 || b.before(p, best)) {
-					best = p
-				}
-			}
-		}
+		need := b.need(used, left)
+		best := b.lightestOf(t, func(c int32) bool { return b.serves(used, c, left, need) })
 		if best < 0 {
 			return
 		}

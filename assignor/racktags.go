@@ -15,6 +15,8 @@ type apartness struct {
 	tags    int
 	classOf []int32 // by process
 	values  []int32 // by class and tag; -1: missing, or of one process alone
+	// numValues are the different values by tag, -1 where some class has none.
+	numValues []int
 	// free are the processes of a class that can get standbys, numFree those of all.
 	free    []int32
 	numFree int
@@ -50,6 +52,7 @@ func newApartness(p *problem) *apartness {
 		r.free[class] += free
 		r.numFree += int(free)
 	}
+	r.countValues()
 	for at := r.tags; at < len(r.values); at += r.tags {
 		if !slices.Equal(r.values[:r.tags], r.values[at:at+r.tags]) {
 			return r
@@ -94,6 +97,20 @@ func (r *apartness) readValues(p *problem) []int32 {
 	return values
 }
 
+func (r *apartness) countValues() {
+	r.numValues = make([]int, r.tags)
+	seen := map[int32]bool{} // a value is of one tag
+	for i, v := range r.values {
+		switch n := &r.numValues[i%r.tags]; {
+		case v < 0:
+			*n = -1
+		case *n >= 0 && !seen[v]:
+			seen[v] = true
+			*n++
+		}
+	}
+}
+
 func (r *apartness) numClasses() int32 { return int32(len(r.free)) }
 
 // hasRoom reports whether another copy may be in a process of the class, beside copies in processes of the used classes.
@@ -130,11 +147,16 @@ func (r *apartness) differs(used []int32, class int32, tag int) bool {
 	return true
 }
 
-// best is the most that one more copy can gain.
-func (r *apartness) best(used []int32) (most int) {
-	for c := range r.numClasses() {
-		if most < r.tags && r.hasRoom(used, c) {
-			most = max(most, r.gain(used, c))
+// bound is no less than what one more copy can gain: tags of which the used classes have all values tell no process apart.
+func (r *apartness) bound(used []int32) (most int) {
+	for tag, left := range r.numValues {
+		for i, c := range used {
+			if left > 0 && r.differs(used[:i], c, tag) {
+				left--
+			}
+		}
+		if left != 0 {
+			most++
 		}
 	}
 	return most
@@ -142,6 +164,17 @@ func (r *apartness) best(used []int32) (most int) {
 
 // exact says that reach finds the most for two copies, too.
 func (r *apartness) exact() bool { return r.numClasses() <= maxPairs }
+
+// greedy says that copies are chosen one by one: each is to gain the most that one can.
+func (r *apartness) greedy() bool { return r.tags > 1 && !r.exact() }
+
+// need is what serves is to go by for so many more copies.
+func (r *apartness) need(used []int32, left int) int {
+	if r.greedy() {
+		left = min(left, 1)
+	}
+	return r.reach(used, left)
+}
 
 // reach is what so many more copies can gain beside those of the used classes, whatever the load: the most there is with one tag,
 // for one copy, and for two where there are not too many classes; else what choosing the best class first gives.
@@ -178,6 +211,10 @@ func (r *apartness) reachWith(used []int32, class int32, left int) int {
 func (r *apartness) findReach(used []int32, left int, key string) int {
 	most, choice := -1, int32(-1)
 	pairs := left == 2 && r.tags > 1 && r.exact()
+	enough := r.bound(used)
+	if pairs {
+		enough += r.tags
+	}
 	for c := range r.numClasses() {
 		if !r.hasRoom(used, c) {
 			continue
@@ -187,7 +224,9 @@ func (r *apartness) findReach(used []int32, left int, key string) int {
 			n += r.reachWith(used, c, 1)
 		}
 		if n > most {
-			most, choice = n, c
+			if most, choice = n, c; n >= enough {
+				break
+			}
 		}
 	}
 	if left > 1 && !pairs && choice >= 0 {
@@ -198,7 +237,7 @@ func (r *apartness) findReach(used []int32, left int, key string) int {
 }
 
 // serves reports whether a copy in the class leaves left-1 others able to make up what is needed. At least one class with room
-// does, if need was what reach says. Of many classes it is those that gain most at once.
+// does, if that is what need says. Of many classes it is those that gain most at once.
 func (r *apartness) serves(used []int32, class int32, left, need int) bool {
 	if !r.hasRoom(used, class) {
 		return false
@@ -210,5 +249,5 @@ func (r *apartness) serves(used []int32, class int32, left, need int) bool {
 	case r.exact():
 		return gain >= need || gain+r.reachWith(used, class, left-1) >= need
 	}
-	return gain >= r.best(used)
+	return gain >= need
 }

@@ -292,7 +292,86 @@ func TestStandbysOfAProcessAreAtMany(t *testing.T) {
 	}
 }
 
+// zonesAndHosts is a group of two processes a host in three zones: nearly as many classes of processes as there are processes.
+func zonesAndHosts(processes, tasks int) Spec {
+	spec := group(processes, 1, Subtopology{ID: "0", Tasks: int32(tasks), Stateful: true})
+	spec.NumStandbyReplicas, spec.NumWarmupReplicas, spec.AcceptableRecoveryLag = 2, 2, 10_000
+	spec.RackAwareTags = []string{"zone", "host"}
+	for i := range spec.Members {
+		spec.Members[i].Tags = map[string]string{"zone": fmt.Sprint(i % 3), "host": fmt.Sprint(i / 2)}
+	}
+	return spec
+}
+
+// Where processes are of many classes, a standby is placed without a look at most of them, and goes to the same one.
+func TestFewClassesAreLookedAt(t *testing.T) {
+	spec := zonesAndHosts(300, 1200)
+	p := newProblem(&spec)
+	s := &stickyRun{newSolution(p, 2)}
+	s.assignActives(s.keepActives())
+	b := &spreading{stickyRun: s, apartness: newApartness(p)}
+	b.keepStandbys()
+	b.fillHeaps()
+	placed, looks := 0, 0
+	for _, task := range b.byRunner() {
+		for left := b.missing(task); left > 0; left-- {
+			used := b.classesOf(task)
+			do := func(c int32) bool { return b.hasRoom(used, c) && b.gain(used, c) == 2 }
+			want := int32(-1)
+			for q := range int32(b.numProcesses()) {
+				if do(b.classOf[q]) && !b.holds(task, q) && (want < 0 || b.before(q, want)) {
+					want = q
+				}
+			}
+			got := b.lightestOf(task, func(c int32) bool { looks++; return do(c) })
+			if got != want || got < 0 {
+				t.Fatalf("task %d goes to process %d instead of %d", task, got, want)
+			}
+			b.give(task, b.lightestMember(got))
+			b.fix(got)
+			placed++
+		}
+	}
+	if placed != 2400 || looks > 30*placed {
+		t.Errorf("%d standbys were placed, for which %d classes of %d were looked at each", placed, looks/placed, b.numClasses())
+	}
+}
+
+// What one more copy can gain needs no look at all classes for each set of used ones.
+func TestBoundOfGain(t *testing.T) {
+	spec := zonesAndHosts(12, 1) // hosts 0 to 5
+	p := newProblem(&spec)
+	r := newApartness(p)
+	class := func(member int) int32 { // by its place in the Spec
+		return r.classOf[p.process[slices.Index(p.members, int32(member))]]
+	}
+	for _, c := range []struct {
+		used []int32
+		want int
+	}{
+		{nil, 2}, {[]int32{class(0)}, 2}, {[]int32{class(0), class(1)}, 2},
+		{[]int32{class(0), class(1), class(2)}, 1}, // all zones
+		{[]int32{class(0), class(3), class(6), class(9)}, 2},
+		{[]int32{class(0), class(2), class(4), class(6), class(8), class(10)}, 0}, // all hosts
+	} {
+		if got := r.bound(c.used); got != c.want || got < r.reach(c.used, 1) {
+			t.Errorf("beside %v: bound %d instead of %d, reach %d", c.used, got, c.want, r.reach(c.used, 1))
+		}
+	}
+	spec.Members[0].Tags = nil
+	if r := newApartness(newProblem(&spec)); r.bound(r.classOf) != 2 {
+		t.Error("a process without tags does not differ from all")
+	}
+}
+
 func BenchmarkSpread(b *testing.B) {
+	type sized struct {
+		name string
+		spec Spec
+	}
+	groups := []sized{{"zones-and-hosts-1000x4000", zonesAndHosts(1000, 4000)}}
+	groups = append(groups, sized{"no-tags-1000x4000", groups[0].spec})
+	groups[1].spec.RackAwareTags = nil
 	for _, size := range []int{100, 1000} {
 		var subtopologies []Subtopology
 		for i := range 10 {
@@ -304,17 +383,21 @@ func BenchmarkSpread(b *testing.B) {
 		for i := range spec.Members {
 			spec.Members[i].Tags = map[string]string{"zone": "z" + spec.Members[i].ProcessID[len(spec.Members[i].ProcessID)-1:]}
 		}
+		groups = append(groups, sized{fmt.Sprintf("%dx%d", size, 10*size), spec})
+	}
+	for _, g := range groups {
+		spec := g.spec
 		out, err := Sticky().Assign(spec)
 		if err != nil {
 			b.Fatal(err)
 		}
 		left := adopt(spec, out)
-		left.Members = left.Members[size/10:]
+		left.Members = left.Members[len(spec.Members)/10:]
 		for _, c := range []struct {
 			name string
 			spec Spec
 		}{{"fresh", spec}, {"same", adopt(spec, out)}, {"leave10pct", left}} {
-			b.Run(fmt.Sprintf("%dx%d-%s", size, 10*size, c.name), func(b *testing.B) {
+			b.Run(g.name+"-"+c.name, func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					_, _ = Sticky().Assign(c.spec)
