@@ -185,6 +185,24 @@ func (c *copies) behind(m *fsm.Member, t topology.Task) (records int64, known bo
 	return max(0, end-offset), true
 }
 
+// far says that the member's copy is known to be behind. Where nobody knows the end, it is no less than where another copy is
+// that a member runs. Of members whose clients report nothing, what others of the process say of the folder tells nothing.
+func (c *copies) far(m *fsm.Member, t topology.Task) bool {
+	offset, told := c.offset(m, t)
+	if s := c.soft.Members[m.ID]; !told || s != nil && s.old {
+		return false
+	}
+	end, known := c.end(t)
+	if !known {
+		for _, holder := range c.holders(t) {
+			if n, ok := c.offset(holder, t); ok {
+				end = max(end, n)
+			}
+		}
+	}
+	return end-offset > c.lag
+}
+
 // restores says whether the member restores an active task that it is far behind with: its replicas have to wait for that.
 func (c *copies) restores(m *fsm.Member) bool {
 	o := c.of(m.ID)

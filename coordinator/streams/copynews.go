@@ -20,6 +20,8 @@ type copyNews struct {
 	// marks and restoring are for the soft state.
 	marks     []warmupMark
 	restoring []restoringMark
+	// again says that the warm-ups are to be looked at once more when nothing will have been reported for too long.
+	again bool
 }
 
 // maxCopyDetails is how many tasks an explanation names.
@@ -43,6 +45,9 @@ func (n *copyNews) look(m *fsm.Member, w warmup) {
 	records, known := n.copies.behind(m, w.Task)
 	switch {
 	case !waits(m, w.Task) || n.stale(m):
+	case w.ready && n.copies.far(m, w.Task): // more is known of it now
+		n.again = true
+		n.mark(m, warmup{Task: w.Task})
 	case w.ready:
 		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
 			w.raised = n.epoch
@@ -140,6 +145,9 @@ func (h *heartbeat) noticeCopies(d *Decision) {
 	if h.offsets.tasks != nil || h.offsets.ends != nil {
 		h.noticeLost(n)
 		h.noticeCaughtUp(n)
+	}
+	if due := h.env.Now + warmupPatience(h.env.Settings); n.again {
+		d.Soft.Warmup = earlier(h.soft.WarmupDue, due)
 	}
 	d.Soft.warmupMarks, d.Soft.restoring = n.marks, n.restoring
 	d.Soft.processes, d.Soft.processesOf = n.copies.processes, h.group

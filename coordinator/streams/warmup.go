@@ -143,11 +143,12 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 			continue
 		}
 		offset, told := n.copies.offset(m, t)
-		due := env.Now + patience
+		due, far := env.Now+patience, n.copies.far(m, t)
 		switch _, known := n.copies.behind(m, t); {
+		case w.ready && far: // as look notes
 		case w.ready:
 			due = 0
-		case known:
+		case known || far:
 		case w.since == 0 || waiting || told && offset != w.at:
 			w.since, w.at = env.Now, offset
 			n.mark(m, w)
