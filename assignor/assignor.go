@@ -27,6 +27,9 @@ type Member struct {
 	// Stale says that the member runs an earlier topology than the group's: it may have no other tasks than those of Current, in
 	// their roles, and keeps them.
 	Stale bool
+	// Away says that the member is not connected or has left for a while: it keeps what it has, and its state counts for nothing
+	// that is to run now. Only [HighlyAvailable] looks at it.
+	Away bool
 	// Tags are the client tags of the member's process.
 	Tags    map[string]string
 	Current topology.Assignment

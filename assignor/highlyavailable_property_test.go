@@ -31,6 +31,7 @@ func drawCluster(t *rapid.T) Spec {
 	}
 	offset := rapid.OneOf(rapid.Int64Range(-1, 30), rapid.Just[int64](math.MaxInt64))
 	processes := rapid.IntRange(1, 20).Draw(t, "processes")
+	away := rapid.SampledFrom([]int{0, 1, 5, 9}).Draw(t, "of ten are away")
 	for i := range rapid.IntRange(1, 60).Draw(t, "members") {
 		m := Member{ID: fmt.Sprintf("m%02d", i*7%60), ProcessID: fmt.Sprintf("p%d", rapid.IntRange(1, processes).Draw(t, "process"))}
 		if rapid.Bool().Draw(t, "has tasks") {
@@ -43,6 +44,7 @@ func drawCluster(t *rapid.T) Spec {
 		}
 		m.NoWarmups = rapid.IntRange(0, 9).Draw(t, "no warm-ups") == 0
 		m.Stale = rapid.IntRange(0, 19).Draw(t, "stale") == 0
+		m.Away = rapid.IntRange(0, 9).Draw(t, "away") < away
 		spec.Members = append(spec.Members, m)
 	}
 	slices.SortFunc(spec.Members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
@@ -88,12 +90,15 @@ func know(spec *Spec, task topology.Task) knowledge {
 		if h := holders[m.ProcessID]; roleIn(m, owner, task) > 0 && (h == nil || roleIn(m, owner, task) > roleIn(h, owner, task)) {
 			holders[m.ProcessID] = m
 		}
-		if o, ok := m.Offsets.Of(task); ok && o >= 0 && o != math.MaxInt64 && end >= 0 && end-o <= spec.AcceptableRecoveryLag {
+		if o, ok := m.Offsets.Of(task); ok && !m.Away && o >= 0 && o != math.MaxInt64 && end >= 0 && end-o <= spec.AcceptableRecoveryLag {
 			k.caughtUp[m.ProcessID] = true
 		}
 	}
 	for process, m := range holders {
-		if r := roleIn(m, owner, task); r == 3 && !m.Restoring.Contains(task) || r == 1 && m.Ready.Contains(task) {
+		if m.Away {
+			delete(k.caughtUp, process)
+		}
+		if r := roleIn(m, owner, task); r == 3 && !m.Restoring.Contains(task) || r == 1 && m.Ready.Contains(task) && !m.Away {
 			k.caughtUp[process] = true
 		}
 	}
@@ -215,9 +220,13 @@ func checkState(t *rapid.T, spec *Spec, task topology.Task, p *placement) {
 	k := know(spec, task)
 	runs := memberOf(spec, p.active[0])
 	for _, w := range p.warmups {
-		if k.caughtUp[memberOf(spec, w).ProcessID] {
+		if m := memberOf(spec, w); !m.Away && k.caughtUp[m.ProcessID] {
 			t.Fatalf("%v: the warm-up of %s is caught up and still one", task, w)
 		}
+	}
+	if runs.Away && !runs.Stale && !runs.Current.Active.Contains(task) && spec.NumWarmupReplicas > 0 &&
+		slices.ContainsFunc(spec.Members, func(m Member) bool { return !m.Away && !m.Stale }) {
+		t.Fatalf("%v is to run on %s, who is away", task, runs.ID)
 	}
 	if spec.NumWarmupReplicas == 0 || runs.NoWarmups || runs.Stale || k.caughtUp[runs.ProcessID] {
 		return
@@ -251,8 +260,14 @@ func checkProgress(t *rapid.T, spec Spec, out Assignment) {
 	desired := desire(p).result()
 	uneven := [2]int{}
 	for id, a := range out {
-		if d := desired[id]; !a.Active.SameTasks(d.Active) {
-			t.Fatalf("stuck: %s has %v and is to have %v", id, a.Active, d.Active)
+		for task := range desired[id].Active.All() {
+			runs := memberOf(&spec, placementOf(&spec, out, task).active[0])
+			// No warm-up goes to the process that runs the task.
+			if m := memberOf(&spec, id); runs.ID != id && (!m.Away || m.ProcessID != runs.ProcessID) {
+				t.Fatalf("stuck: %v is on %s and is to be on %s", task, runs.ID, id)
+			} else if runs.ID != id {
+				return
+			}
 		}
 		for i, n := range []int{a.Len(), desired[id].Len()} {
 			uneven[i] += n * n

@@ -35,7 +35,7 @@ func newRefiner(s *solution, c *claims) *refiner {
 }
 
 // refine works through the tasks that cannot go at once to whom they are desired: those that have a warm-up there already
-// first, then those with the fewest processes that are caught up, then in the order of tasks.
+// first and those last whose desired owner is away, then those with the fewest processes that are caught up, then in the order of tasks.
 //
 // As long as a task waits, the standbys of all stay where they are: so the next step finds them where this one left them, and
 // a task that moves keeps the standby that it has. When none waits they move only for a better placement.
@@ -51,6 +51,9 @@ func (r *refiner) refine() {
 		key := fewestFirst(r.claims.numCaughtUp(t), t)
 		if r.claims.in(t, r.process[r.copiesOf(t)[0]]).role != warmup {
 			key |= 1 << 62
+			if r.claims.isAway(r.copiesOf(t)[0]) {
+				key |= 1 << 61
+			}
 		}
 		waiting = append(waiting, key)
 	}
@@ -128,7 +131,8 @@ func (q quality) better(o quality) bool {
 	return q.unevenness < o.unevenness
 }
 
-// waits says whether the task cannot go to its desired owner at once.
+// waits says whether the task cannot go to its desired owner at once. To one that is away no task goes that runs elsewhere, not even
+// in its own process.
 func (r *refiner) waits(t int32) bool {
 	of := r.copiesOf(t)
 	runner := r.claims.runner[t]
@@ -136,6 +140,9 @@ func (r *refiner) waits(t int32) bool {
 		return false
 	}
 	wanted := of[0]
+	if r.claims.isAway(wanted) {
+		return wanted != runner && !r.isStale(wanted)
+	}
 	return r.process[wanted] != r.process[runner] && !r.isStale(wanted) && !r.noWarmups(wanted) &&
 		!r.claims.in(t, r.process[wanted]).caughtUp
 }
@@ -144,7 +151,7 @@ func (r *refiner) waits(t int32) bool {
 func (r *refiner) wait(t int32) {
 	wanted := r.copiesOf(t)[0]
 	r.runs[t] = r.claims.runner[t]
-	if r.budget == 0 {
+	if r.budget == 0 || r.process[wanted] == r.process[r.runs[t]] {
 		return
 	}
 	r.budget--

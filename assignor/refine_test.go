@@ -232,3 +232,71 @@ func TestHighlyAvailableWithHostileInput(t *testing.T) {
 		}
 	}
 }
+
+func away(m Member) Member {
+	m.Away = true
+	return m
+}
+
+// A static member that has left for a while comes back to the task; until then it would run nowhere.
+func TestWhoIsAwayTakesNothingOver(t *testing.T) {
+	b, c := away(keeps("b", 1000, 0)), keeps("c", 1000, 0)
+	b.EndOffsets = allAt(1000, []int32{0})
+	expect(t, stateful(1, 2, b, c), Assignment{"b": {Standby: tasksOf(0)}, "c": activeOf(0)})
+	// Whoever is there goes on, also with less of the state, or none.
+	c.Offsets = allAt(10, []int32{0})
+	expect(t, stateful(1, 2, b, c), Assignment{"b": {Standby: tasksOf(0)}, "c": activeOf(0)})
+	expect(t, stateful(1, 1, b, Member{ID: "c"}), Assignment{"b": {Standby: tasksOf(0)}, "c": activeOf(0)})
+	// Somebody has to get it.
+	expect(t, stateful(1, 1, b), Assignment{"b": activeOf(0)})
+}
+
+func TestWarmupOfWhoIsAwayStays(t *testing.T) {
+	a, b := owns("a", 0, 1), warms("b", 1000, 1)
+	expect(t, stateful(2, 0, a, b), Assignment{"a": activeOf(0), "b": activeOf(1)})
+	expect(t, stateful(2, 0, a, away(b)), Assignment{"a": activeOf(0, 1), "b": {Warmup: tasksOf(1)}})
+	b.Ready = tasksOf(1)
+	expect(t, stateful(2, 0, a, away(b)), Assignment{"a": activeOf(0, 1), "b": {Warmup: tasksOf(1)}})
+	// With a standby it is to have the task, too, and gets the claim.
+	expect(t, stateful(2, 1, a, keeps("b", 1000, 0, 1)), Assignment{
+		"a": {Active: tasksOf(0), Standby: tasksOf(1)}, "b": {Active: tasksOf(1), Standby: tasksOf(0)}})
+	expect(t, stateful(2, 1, a, away(keeps("b", 1000, 0, 1))), Assignment{
+		"a": activeOf(0, 1), "b": {Standby: tasksOf(0), Warmup: tasksOf(1)}})
+}
+
+func TestOwnerThatIsAwayKeepsItsTask(t *testing.T) {
+	expect(t, stateful(1, 1, away(owns("a", 0)), keeps("b", 1000, 0)), Assignment{"a": activeOf(0), "b": {Standby: tasksOf(0)}})
+}
+
+// A process that was killed comes back while its member of before is still in the group: what that one reported is of a disk that
+// may be gone, and its standby is let go of only when it is removed.
+func TestStateOfAGhostCountsForNothing(t *testing.T) {
+	ghost, back := away(keeps("g", 1000, 1)), Member{ID: "n", ProcessID: "pg"}
+	a := owns("a", 0, 1)
+	for _, offset := range []int64{-1, 800, 1000} {
+		if offset >= 0 {
+			back.Offsets = allAt(offset, []int32{1})
+		}
+		out, err := HighlyAvailable().Assign(stateful(2, 1, a, ghost, back))
+		if err != nil || !out["a"].Active.SameTasks(tasksOf(0, 1)) {
+			t.Errorf("offset %d: %v, %v", offset, out, err)
+		}
+	}
+	// What it did not hold is the new member's by what that one says.
+	ghost = away(owns("g", 2))
+	ghost.Offsets = allAt(1000, []int32{1})
+	back.Offsets = allAt(800, []int32{1})
+	expect(t, stateful(3, 0, a, ghost, back), Assignment{"a": activeOf(0, 1), "g": activeOf(2), "n": {Warmup: tasksOf(1)}})
+	back.Offsets = allAt(1000, []int32{1})
+	expect(t, stateful(3, 0, a, ghost, back), Assignment{"a": activeOf(0), "g": activeOf(2), "n": activeOf(1)})
+}
+
+// The budget is for those that can use it now.
+func TestWarmupsOfWhoIsAwayComeLast(t *testing.T) {
+	spec := stateful(3, 0, owns("a", 0, 1, 2), away(Member{ID: "b"}), Member{ID: "c"})
+	spec.NumWarmupReplicas = 1
+	out, err := HighlyAvailable().Assign(spec)
+	if err != nil || out["c"].Warmup.Len() != 1 || out["b"].Len() != 0 || out["a"].Active.Len() != 3 {
+		t.Error(out, err)
+	}
+}

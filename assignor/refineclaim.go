@@ -47,7 +47,8 @@ func fewestFirst(caughtUp int, task int32) uint64 {
 }
 
 // takeOver finds the runner of a task that has no owner, or one that lost its state: among the processes that are caught up who
-// holds a replica, then the least loaded; else, if there is no owner, who has most of the state.
+// holds a replica, then the least loaded; else, if there is no owner, who has most of the state. Who is away takes over only where
+// nobody else can: the task would run nowhere.
 func (c *claims) takeOver(t int32) {
 	best, was := int32(-1), c.owner[t]
 	var from replica
@@ -62,6 +63,11 @@ func (c *claims) takeOver(t int32) {
 	if best < 0 {
 		best = was
 	}
+	if c.away != nil && (best < 0 || was < 0 && from.away) {
+		if m := c.anyPresent(t); m >= 0 {
+			best = m
+		}
+	}
 	if best < 0 {
 		return
 	}
@@ -73,8 +79,44 @@ func (c *claims) takeOver(t int32) {
 	}
 }
 
+// anyPresent is a member of the least loaded process that can run the task now, whatever its state: rather one that needs not wait
+// for a member of its process which is away to let go of its copy; -1 for none.
+func (c *claims) anyPresent(t int32) int32 {
+	best, bestWaits := int32(-1), false
+	blocked := map[int32]bool{}
+	for _, r := range c.replicasOf(t) {
+		if r.away && r.holder >= 0 {
+			blocked[r.process] = true
+		}
+	}
+	for p := range int32(c.numProcesses()) {
+		if c.present[p] == 0 {
+			continue
+		}
+		if waits := blocked[p]; best < 0 || waits != bestWaits && bestWaits || waits == bestWaits && c.lessLoaded(p, best) {
+			best, bestWaits = p, waits
+		}
+	}
+	if best < 0 {
+		return -1
+	}
+	for m := c.first[best]; ; m++ {
+		if c.isPresent(m) {
+			return m
+		}
+	}
+}
+
+// lessLoaded says whether process a runs fewer tasks for its size than b.
+func (c *claims) lessLoaded(a, b int32) bool {
+	return int64(c.running[a])*int64(c.size(b)) < int64(c.running[b])*int64(c.size(a))
+}
+
 // nearer says whether a is rather to run the task than b.
 func (c *claims) nearer(a, b *replica) bool {
+	if a.away != b.away {
+		return b.away
+	}
 	if a.caughtUp != b.caughtUp {
 		return a.caughtUp
 	}
@@ -84,8 +126,7 @@ func (c *claims) nearer(a, b *replica) bool {
 	if held := a.role != dormant; held != (b.role != dormant) {
 		return held
 	}
-	x, y := int64(c.running[a.process])*int64(c.size(b.process)), int64(c.running[b.process])*int64(c.size(a.process))
-	return x < y || x == y && a.process < b.process
+	return c.lessLoaded(a.process, b.process) || !c.lessLoaded(b.process, a.process) && a.process < b.process
 }
 
 // memberFor is the member of the replica's process that would get the task as active: who holds it, else the first that may;
@@ -99,7 +140,7 @@ func (c *claims) memberFor(r *replica) int32 {
 		return -1
 	}
 	for m := c.first[r.process]; m < c.first[r.process+1]; m++ {
-		if may(m) {
+		if may(m) && (r.away || !c.isAway(m)) {
 			return m
 		}
 	}

@@ -17,6 +17,9 @@ type state struct {
 	end []int64
 	// ready and lost are what the members say of warm-ups and active tasks; nil for none.
 	ready, lost map[kept]bool
+	// away are the members that are away, nil where none is, and present is how many members of a process could run a task now.
+	away    []bool
+	present []int32
 	// scratch is what replicasOf returned last.
 	scratch []replica
 }
@@ -39,6 +42,8 @@ type replica struct {
 	role   role
 	// caughtUp says that the task can become active here at once.
 	caughtUp bool
+	// away says that the process cannot run the task now: the holder is away, or everybody is.
+	away bool
 	// offset is the cumulative changelog position that the member reported which runs the task (own), else the largest that any did,
 	// -1 where none is known: what others of the process report of its folder may be of before.
 	offset int64
@@ -53,7 +58,38 @@ func newState(p *problem) *state {
 			s.mark(&s.lost, member.Restoring, int32(m))
 		}
 	}
+	s.readAway()
 	return s
+}
+
+func (s *state) readAway() {
+	for m, i := range s.members {
+		if s.spec.Members[i].Away {
+			if s.away == nil {
+				s.away, s.present = make([]bool, len(s.members)), slices.Clone(s.fresh)
+			}
+			s.away[m] = true
+			if !s.isStale(int32(m)) {
+				s.present[s.process[m]]--
+			}
+		}
+	}
+}
+
+func (s *state) isAway(m int32) bool { return s.away != nil && s.away[m] }
+
+// isPresent says whether the member can run a task that it gets now.
+func (s *state) isPresent(m int32) bool { return !s.isAway(m) && !s.isStale(m) }
+
+// replicaAway says whether the process of a replica cannot run it now.
+func (s *state) replicaAway(r *replica) bool {
+	switch {
+	case s.away == nil:
+		return false
+	case r.holder >= 0:
+		return s.away[r.holder]
+	}
+	return s.present[r.process] == 0
 }
 
 func (s *state) mark(said *map[kept]bool, tasks topology.Tasks, m int32) {
@@ -112,8 +148,8 @@ func (s *state) replicasOf(t int32) []replica {
 	end := int64(-2)
 	for i := range s.scratch {
 		r := &s.scratch[i]
-		switch {
-		case r.caughtUp:
+		switch r.away = s.replicaAway(r); {
+		case r.caughtUp, r.away:
 		case r.role == warmup && s.ready != nil && s.ready[kept{t, r.holder}]:
 			r.caughtUp = true
 		case r.offset >= 0:
@@ -132,6 +168,13 @@ func (s *state) knownOf(t int32) []candidate {
 
 func (s *state) add(t int32, c candidate) {
 	as := [...]role{reported: dormant, asStandby: standby, asWarmup: warmup}[c.held]
+	if s.isAway(c.member) && s.present[s.process[c.member]] > 0 {
+		// Who is there knows better what is left of the process's state.
+		if as == dormant {
+			return
+		}
+		c.offset = -1
+	}
 	at := slices.IndexFunc(s.scratch, func(r replica) bool { return r.process == s.process[c.member] })
 	if at < 0 {
 		at = len(s.scratch)

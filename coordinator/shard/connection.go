@@ -7,8 +7,7 @@ import (
 
 // connected notes over which connection a member is heard, where its end matters for the group.
 func (m *Machine) connected(c *Call, r *streams.HeartbeatRequest, soft *streams.Soft, s *coordinator.GroupSettings) {
-	limit := streams.DisconnectMs(s)
-	if limit == 0 || c.Hold == nil || r.MemberEpoch == streams.LeaveEpoch {
+	if !m.connectionsMatter(s) || c.Hold == nil || r.MemberEpoch == streams.LeaveEpoch {
 		return
 	}
 	sm := soft.Members[r.MemberID]
@@ -22,7 +21,7 @@ func (m *Machine) connected(c *Call, r *streams.HeartbeatRequest, soft *streams.
 	switch {
 	case r.MemberEpoch == streams.StaticLeaveEpoch: // it said that it goes
 	case c.Hold.gone.Load(): // its connection ended while the heartbeat waited for its turn
-		m.startDisconnect(key, sm, limit)
+		m.startDisconnect(key, sm, s)
 	case c.Hold.ended.Load(): // its end is told once
 	default:
 		sm.Connection = c.Hold.ID
@@ -44,9 +43,13 @@ func (m *Machine) forgetConnection(key memberKey, sm *streams.SoftMember) {
 	sm.Connection = 0
 }
 
-func (m *Machine) startDisconnect(key memberKey, sm *streams.SoftMember, limit int64) {
+func (m *Machine) connectionsMatter(s *coordinator.GroupSettings) bool {
+	return streams.ConnectionsMatter(s, m.host.Assignor(s.AssignorName))
+}
+
+func (m *Machine) startDisconnect(key memberKey, sm *streams.SoftMember, s *coordinator.GroupSettings) {
 	m.forgetConnection(key, sm)
-	sm.DisconnectDeadline = m.now + limit
+	sm.Disconnected(m.now, s)
 	m.timers.arm(timerKey{kind: timerMember, group: key.group, member: key.member}, sm.NextDeadline())
 }
 
@@ -79,8 +82,8 @@ func (m *Machine) Gone(now int64, holder *Holder, byClient bool) {
 		if sm == nil || sm.Connection != holder.ID {
 			continue
 		}
-		if limit := streams.DisconnectMs(m.host.Settings(key.group)); limit > 0 {
-			m.startDisconnect(key, sm, limit)
+		if s := m.host.Settings(key.group); m.connectionsMatter(s) {
+			m.startDisconnect(key, sm, s)
 		}
 	}
 }

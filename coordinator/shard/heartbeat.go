@@ -126,10 +126,10 @@ func (m *Machine) heard(r *streams.HeartbeatRequest) {
 	if soft == nil || soft.Members[r.MemberID] == nil {
 		return
 	}
-	sm := soft.Members[r.MemberID]
-	sm.SessionDeadline = m.now + int64(m.host.Settings(r.GroupID).SessionTimeoutMs)
-	sm.DisconnectDeadline = 0
-	m.armMember(r.GroupID, r.MemberID, sm)
+	due := soft.NextDeadline()
+	soft.Heard(r.MemberID, m.now, m.now+int64(m.host.Settings(r.GroupID).SessionTimeoutMs))
+	m.armMember(r.GroupID, r.MemberID, soft.Members[r.MemberID])
+	m.armSooner(r.GroupID, soft, due)
 }
 
 // waitsForCommits blocks what may take tasks from a member while commits of that member are under way, so that a task
@@ -158,6 +158,7 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	if sm != nil {
 		before = sm.NextDeadline()
 	}
+	due := soft.NextDeadline()
 	m.setAgainstTopics(id, soft, change)
 	soft.Apply(change)
 	if change.Member != "" {
@@ -170,6 +171,15 @@ func (m *Machine) applySoft(id string, soft *streams.Soft, change *streams.SoftC
 	}
 	if change.InitialDelay != 0 || change.Assignment != 0 || change.Grace != 0 || change.Warmup != 0 { // where one of the two is over the other may still run
 		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(id)}, soft.NextDeadline())
+	} else {
+		m.armSooner(id, soft, due)
+	}
+}
+
+// armSooner looks at the group's deadlines when the next of them, which was before, is over sooner.
+func (m *Machine) armSooner(group string, soft *streams.Soft, before int64) {
+	if due := soft.NextDeadline(); due != 0 && (before == 0 || due < before) {
+		m.timers.arm(timerKey{kind: timerGroup, group: strings.Clone(group)}, due)
 	}
 }
 

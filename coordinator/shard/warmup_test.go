@@ -179,3 +179,47 @@ func TestALostStateIsInTheSnapshot(t *testing.T) {
 		t.Fatalf("a has to restore its state, and b is to have %v", b)
 	}
 }
+
+// TestNoTaskGoesToWhoIsNotConnected: without a time-out for it a member whose connection ended stays until its session time-out, but gets
+// nothing to run; when it is back it gets what it was to have, without another report. Also while the topics are not known.
+func TestNoTaskGoesToWhoIsNotConnected(t *testing.T) {
+	for _, without := range []bool{false, true} {
+		r := warming(t)
+		b := r.committed.Group("g").Member("b").Current
+		caughtUp := beat("g", "b", b.MemberEpoch)
+		for task := range b.Assigned.Warmup.All() {
+			caughtUp.TaskOffsets = append(caughtUp.TaskOffsets, taskOffsets(1000, task.Partition)...)
+			caughtUp.TaskEndOffsets = append(caughtUp.TaskEndOffsets, taskOffsets(1000, task.Partition)...)
+		}
+		l := r.line()
+		l.send(caughtUp)
+		r.commitAll()
+		r.Gone(r.now, l.holder, true)
+		r.target()
+		if a := r.committed.Group("g").Member("b").Target.Assignment; a.Active.Len() != 0 || a.Warmup.Len() != 2 {
+			t.Fatalf("b is to run tasks: %v", a)
+		}
+		r.pass(10_000)
+		if len(r.jobs) != 0 {
+			t.Fatal("its warm-ups count")
+		}
+		known, changes := r.topics, r.changes
+		if without {
+			r.topics, r.oldTopics = topics{}, true
+			r.changes += 5
+		}
+		if c, _ := r.line().send(beat("g", "b", r.committed.Group("g").Member("b").Current.MemberEpoch)); without && c.Err == nil {
+			t.Fatal("answered without topics")
+		}
+		r.commitAll()
+		if without {
+			r.topics, r.oldTopics, r.changes = known, false, changes+6
+		}
+		r.pass(2000)
+		r.compute()
+		r.commitAll()
+		if a := r.committed.Group("g").Member("b").Target.Assignment; a.Active.Len() != 2 {
+			t.Fatalf("topics unknown: %v; b is back and has %v", without, a)
+		}
+	}
+}

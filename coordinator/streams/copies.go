@@ -222,6 +222,14 @@ func (c *copies) caughtUp(m *fsm.Member, t topology.Task) bool {
 	return known && records <= c.lag
 }
 
+// away says that nothing can run on the member now: it has left for a while, or is not connected.
+func (c *copies) away(m *fsm.Member) bool {
+	return away(m) || m.ID != c.self && c.soft.Members[m.ID].disconnected()
+}
+
+// disconnected says that the connection of the member's last heartbeat ended, and that it has not come back over another one.
+func (m *SoftMember) disconnected() bool { return m != nil && m.DisconnectDeadline != 0 }
+
 // away says that a static member has left for a while.
 func away(m *fsm.Member) bool { return currentOf(m).MemberEpoch == StaticLeaveEpoch }
 
@@ -242,8 +250,8 @@ func usesWarmups(env *Env) bool {
 
 // memberCopies is what is known of a member's copies beside its offsets.
 type memberCopies struct {
-	old              bool
-	ready, restoring []topology.Task
+	old, disconnected bool
+	ready, restoring  []topology.Task
 }
 
 // memberCopies are those of all members of whom something is known.
@@ -253,7 +261,7 @@ func (s *Soft) memberCopies() map[string]memberCopies {
 		return all
 	}
 	for id, m := range s.Members {
-		if c := (memberCopies{old: m.old, ready: m.readyWarmups()}); c.old || c.ready != nil {
+		if c := (memberCopies{old: m.old, disconnected: m.disconnected(), ready: m.readyWarmups()}); c.old || c.disconnected || c.ready != nil {
 			all[id] = c
 		}
 	}
@@ -280,7 +288,7 @@ func (m *SoftMember) readyWarmups() (list []topology.Task) {
 
 // tell tells an assignor of the member's copies, as far as they are of its current tasks.
 func (c *memberCopies) tell(m *assignor.Member) {
-	m.NoWarmups = c.old
+	m.NoWarmups, m.Away = c.old, m.Away || c.disconnected
 	if m.Ready = m.Current.Warmup; !c.old {
 		m.Ready = topology.NewTasks(c.ready...).Intersect(m.Current.Warmup)
 	}

@@ -44,7 +44,7 @@ func (n *copyNews) stale(m *fsm.Member) bool { return n.line.stale(metaOf(m).Top
 func (n *copyNews) look(m *fsm.Member, w warmup) {
 	records, known := n.copies.behind(m, w.Task)
 	switch {
-	case !waits(m, w.Task) || n.stale(m):
+	case !waits(m, w.Task) || n.stale(m) || n.copies.away(m): // it is looked at again when the member is back
 	case w.ready && n.copies.far(m, w.Task): // more is known of it now
 		n.again = true
 		n.mark(m, warmup{Task: w.Task})
@@ -92,7 +92,7 @@ func (n *copyNews) replicaHolder(owner *fsm.Member, t topology.Task) *fsm.Member
 	}
 	end, _ := c.holdersEnd(t)
 	for _, m := range c.holders(t) {
-		if metaOf(m).ProcessID == metaOf(owner).ProcessID || away(m) || n.stale(m) || currentOf(m).Assigned.Active.Contains(t) {
+		if metaOf(m).ProcessID == metaOf(owner).ProcessID || c.away(m) || n.stale(m) || currentOf(m).Assigned.Active.Contains(t) {
 			continue
 		}
 		if offset, ok := c.offset(m, t); ok && end-offset <= c.lag && c.caughtUp(m, t) {

@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"github.com/coordd/coordd/assignor"
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm/record"
 )
@@ -55,6 +56,20 @@ func DisconnectMs(s *coordinator.GroupSettings) int64 {
 		return 0
 	}
 	return max(int64(s.DisconnectTimeoutMs), 2*int64(s.HeartbeatIntervalMs))
+}
+
+// ConnectionsMatter says whether it matters to a group that the connections of its members end: such members are removed before their
+// session time-out, or run nothing anew meanwhile.
+func ConnectionsMatter(s *coordinator.GroupSettings, a assignor.Assignor) bool {
+	return DisconnectMs(s) > 0 || a != nil && assignor.UsesWarmups(a)
+}
+
+// Disconnected notes that the connection of the member's last heartbeat ended.
+func (m *SoftMember) Disconnected(now int64, s *coordinator.GroupSettings) {
+	m.DisconnectDeadline = m.SessionDeadline
+	if limit := DisconnectMs(s); limit > 0 {
+		m.DisconnectDeadline = now + limit
+	}
 }
 
 // told is what an answer told a member, beside its tasks.

@@ -29,6 +29,7 @@ import (
 //	assign [sticky]                            body: lines "MEMBER active=0_0,0_1 standby=… warmup=…" fix the assignor's answer
 //	join|hb|leave|static-leave MEMBER [field=value…] [lost] [shutdown]
 //	compute | take N                           run the job beside the shard; write up to N of the targets that it gave
+//	gone MEMBER                                the connection of the member's last heartbeat ends
 //	advance DURATION | failover [clock=BY] | describe | state | topics-changed | creation-error TOPIC TEXT
 //	plan add=N threads=N remove=ID,… tags=k:v standbys=N warmups=N lag=N assignor=NAME  look at a change that is not made
 //	abort | history                            take the last topology update back; show the topologies
@@ -176,6 +177,9 @@ func (s *script) run(d *datadriven.TestData) (string, error) {
 		return "", nil
 	case "creation-error":
 		s.failures[words[0]] = strings.Join(words[1:], " ")
+		return "", nil
+	case "gone":
+		s.soft.Members[words[0]].Disconnected(s.now, &s.settings)
 		return "", nil
 	case "describe":
 		return s.describe(), nil

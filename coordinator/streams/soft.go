@@ -81,7 +81,8 @@ type SoftMember struct {
 	// knows. Failover loses it.
 	Untold bool
 	// DisconnectDeadline is when the member is removed unless a heartbeat comes before, because the connection of its last
-	// one ended; 0 when it did not. Failover clears it.
+	// one ended; 0 when it did not. Without a time-out for that it is
+	// SessionDeadline as it was then. Failover clears it.
 	DisconnectDeadline int64
 	// lastBeat is when the last heartbeat came, lastJoin when the member joined last. Failover loses them.
 	lastBeat, lastJoin int64
@@ -250,8 +251,11 @@ func (s *Soft) Apply(c *SoftChange) {
 		s.AssignmentDue, s.WarmupDue, s.Torn, s.staleSince = 0, 0, false, 0
 		s.restoring = nil
 	}
+	var back *SoftMember
 	if c.Member != "" {
-		s.applyMember(c)
+		if m := s.applyMember(c); c.arrived != 0 && m.disconnected() {
+			back = m
+		}
 	}
 	s.applyCopies(c)
 	if c.EndpointsChanged {
@@ -277,6 +281,9 @@ func (s *Soft) Apply(c *SoftChange) {
 	s.AssignmentDue = timer(s.AssignmentDue, c.Assignment)
 	s.GraceUntil = timer(s.GraceUntil, c.Grace)
 	s.WarmupDue = timer(s.WarmupDue, c.Warmup)
+	if back != nil {
+		s.isBack(back, c.arrived)
+	}
 	if c.Topics != nil {
 		s.EndpointsStale = s.EndpointsStale || c.Topics.matchOthers(s.Topics)
 		s.Topics = c.Topics
@@ -319,7 +326,7 @@ func timer(old, change int64) int64 {
 	return old
 }
 
-func (s *Soft) applyMember(c *SoftChange) {
+func (s *Soft) applyMember(c *SoftChange) *SoftMember {
 	m := c.entry
 	if m == nil {
 		m = s.Members[c.Member]
@@ -343,7 +350,7 @@ func (s *Soft) applyMember(c *SoftChange) {
 		}
 	}
 	if c.arrived != 0 {
-		m.lastBeat, m.unheard, m.Untold, m.DisconnectDeadline = c.arrived, false, false, 0
+		m.lastBeat, m.unheard, m.Untold = c.arrived, false, false
 		m.old = c.old
 		if c.joins {
 			m.lastJoin = c.arrived
@@ -364,6 +371,7 @@ func (s *Soft) applyMember(c *SoftChange) {
 	if c.TaskEndOffsets != nil {
 		m.TaskEndOffsets = c.TaskEndOffsets
 	}
+	return m
 }
 
 // HeardBetween says whether a heartbeat of the member came after one time and before another.

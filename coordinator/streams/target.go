@@ -247,6 +247,7 @@ func (t *targetInput) spec() (assignor.Spec, []*record.TargetMember) {
 				continue
 			}
 			member := assignorMember(m.ID, metaOf(m), currentOf(m), t.offsets(m.ID))
+			member.Away = t.copies != nil && away(m)
 			if c, ok := t.copies[m.ID]; ok {
 				c.tell(&member)
 			}

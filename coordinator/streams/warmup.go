@@ -41,18 +41,23 @@ func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
 		return
 	}
 	list := make([]warmup, 0, tasks.Len())
-	fresh := false
+	fresh, soon := false, false
 	for t := range tasks.All() {
 		w := h.entry.warmup(t)
 		if w.since == 0 || h.joining() {
 			at, _ := reported(h.reports().tasks, t)
 			w = warmup{Task: t, since: h.env.Now, at: at}
-			fresh = true
+			// Of a standby that has become one, and of one whose member is back, it may be known already that it is caught up.
+			fresh, soon = true, soon || h.replaced != nil || h.current.Assigned.Standby.Contains(t)
 		}
 		list = append(list, w)
 	}
 	d.Soft.warmups, d.Soft.warmupsChanged = list, true
-	if due := h.env.Now + warmupPatience(h.env.Settings); fresh && (h.soft == nil || h.soft.WarmupDue == 0 || due < h.soft.WarmupDue) {
+	due := h.env.Now + warmupPatience(h.env.Settings)
+	if soon {
+		due = h.env.Now + minPatienceMs
+	}
+	if fresh && (h.soft == nil || h.soft.WarmupDue == 0 || due < h.soft.WarmupDue) {
 		d.Soft.Warmup = due
 	}
 }
@@ -91,6 +96,33 @@ func (s *Soft) applyCopies(c *SoftChange) {
 				s.restoring = map[topology.Task]restoring{}
 			}
 			s.restoring[mark.task] = *mark.now
+		}
+	}
+}
+
+// isBack has the copies looked at soon of which nobody is told while the member is away. What was raised for them may be computed
+// as of then.
+func (s *Soft) isBack(m *SoftMember, now int64) {
+	m.DisconnectDeadline = 0
+	m.warmups = slices.Clone(m.warmups)
+	for i := range m.warmups {
+		m.warmups[i].raised = 0
+	}
+	for t, r := range s.restoring {
+		r.raised = 0
+		s.restoring[t] = r
+	}
+	if len(m.warmups)+len(s.restoring) > 0 {
+		s.WarmupDue = earlier(s.WarmupDue, now+minPatienceMs)
+	}
+}
+
+// Heard notes that a member is alive whose heartbeat cannot be decided yet.
+func (s *Soft) Heard(member string, now, deadline int64) {
+	if m := s.Members[member]; m != nil {
+		m.SessionDeadline = deadline
+		if m.disconnected() {
+			s.isBack(m, now)
 		}
 	}
 }
@@ -179,5 +211,5 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 // active tasks, which comes first.
 func (n *copyNews) waiting(m *fsm.Member) bool {
 	soft := n.copies.soft.Members[m.ID]
-	return away(m) || soft != nil && soft.toldAt != 0 || n.copies.restores(m)
+	return n.copies.away(m) || soft != nil && soft.toldAt != 0 || n.copies.restores(m)
 }

@@ -284,7 +284,7 @@ var mutations = []mutation{
 	{
 		7, "a warm-up of a member that is away does not count as caught up by its silence",
 		"coordinator/streams/warmup.go",
-		"	return away(m) || soft != nil", "	return soft != nil",
+		"	return n.copies.away(m) || soft != nil", "	return soft != nil",
 		"coordinator/streams", "TestScripts/warmups_static.txt",
 	},
 	{
