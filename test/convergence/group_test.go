@@ -40,6 +40,8 @@ type group struct {
 	topics   topics
 	topology *topology.Topology
 	assignor assignor.Assignor
+	// budget is how many warm-ups the target may have, by the settings that it was made with.
+	budget int
 	// causes lists why group epochs were raised, for people.
 	causes []string
 }
@@ -90,6 +92,9 @@ func (g *group) stand(now int64, d *streams.Decision) error {
 	next, err := g.state.EvolveAll(d.Records)
 	if err != nil {
 		return fmt.Errorf("replay refuses the records: %w", err)
+	}
+	if next.Group(groupID).AssignmentEpoch() != g.hard().AssignmentEpoch() {
+		g.budget = int(g.settings.NumWarmupReplicas)
 	}
 	g.state = next
 	if g.soft == nil && g.hard() != nil {

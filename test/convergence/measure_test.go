@@ -61,7 +61,7 @@ func (s *measures) look(w *world) error {
 }
 
 // lookAtGroup counts moves, and checks what the coordinator says: a task is active once, a process has no two copies, and there
-// are no more warm-ups than the group may have.
+// are no more warm-ups than the group was allowed to have when its target was made.
 func (s *measures) lookAtGroup(w *world) error {
 	active, copies, warmups := map[topology.Task]string{}, map[string]string{}, 0
 	for m := range w.group.hard().Members() {
@@ -99,8 +99,8 @@ func (s *measures) lookAtGroup(w *world) error {
 			warmups += m.Target.Assignment.Warmup.Len()
 		}
 	}
-	if budget := int(w.group.settings.NumWarmupReplicas); warmups > budget {
-		return fmt.Errorf("%d warm-ups, of %d that the group may have", warmups, budget)
+	if warmups > w.group.budget {
+		return fmt.Errorf("%d warm-ups, of %d that the group may have", warmups, w.group.budget)
 	}
 	return nil
 }
