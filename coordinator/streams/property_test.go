@@ -220,8 +220,14 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 		"leave": wrap(s.leave),
 		"die": wrap(func() {
 			c := s.pick(true)
+			s.disconnect(c)
 			s.stop(c)
 			s.rename(c)
+		}),
+		"disconnect": wrap(func() {
+			c := s.pick(true)
+			s.disconnect(c)
+			c.report = true
 		}),
 		"dieAndReturn": wrap(func() { s.stop(s.pick(true)) }), // a static member finds its instance id taken until it expires
 		"advance":      wrap(func() { s.pass(rapid.Int64Range(1, 20000).Draw(s.t, "ms")) }),
@@ -236,6 +242,16 @@ func (s *simulation) actions() map[string]func(*rapid.T) {
 		"topicsChanged": wrap(s.lookAtTopics),
 		"settings":      wrap(s.changeSettings),
 		"copies":        wrap(s.changeCopies),
+	}
+}
+
+// disconnect ends the connection of a client, which the leader sees.
+func (s *simulation) disconnect(c *simClient) {
+	if s.soft == nil {
+		return
+	}
+	if m := s.soft.Members[c.id]; m != nil {
+		m.Disconnected(s.now, &s.settings)
 	}
 }
 
