@@ -152,6 +152,13 @@ func (g *group) expired(now int64) string {
 	return first
 }
 
+// disconnected ends the connection of a member.
+func (g *group) disconnected(now int64, member string) {
+	if g.soft != nil && g.soft.Members[member] != nil {
+		g.soft.Members[member].Disconnected(now, &g.settings)
+	}
+}
+
 // failover loses what only the leader knew.
 func (g *group) failover(now int64) {
 	if g.soft != nil {

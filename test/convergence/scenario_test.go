@@ -29,7 +29,8 @@ var scenarios = []scenario{
 	{name: "the same while nothing is to process", processes: 4, standbys: []int32{0, 1}, idle: true, play: func(w *world) error { return roll(w, true) }},
 	{name: "rolling restart, state lost", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return roll(w, false) }},
 	{name: "a process is killed", processes: 4, standbys: []int32{0, 1}, play: crash, silence: true},
-	{name: "killed, back after 10 s with its disk", processes: 4, standbys: []int32{0, 1}, play: crashAndReturn, silence: true},
+	{name: "killed, back after 10 s with its disk", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return crashAndReturn(w, true) }, silence: true},
+	{name: "killed, back after 10 s, state lost", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return crashAndReturn(w, false) }, silence: true},
 	{name: "a standby more", processes: 4, standbys: []int32{0}, standbysAfter: ptr(1)},
 	{name: "a standby less", processes: 4, standbys: []int32{1}, standbysAfter: ptr(0)},
 }
@@ -86,12 +87,17 @@ func crash(w *world) error {
 	return nil
 }
 
-func crashAndReturn(w *world) error {
-	w.kill(w.processes[1])
+// crashAndReturn kills a process that comes back under its process id, with its state or, as under exactly_once_v2, without.
+func crashAndReturn(w *world, withState bool) error {
+	p := w.processes[1]
+	w.kill(p)
 	if err := w.run(10_000); err != nil {
 		return err
 	}
-	w.start(w.processes[1], true)
+	if !withState {
+		clear(p.disk)
+	}
+	w.start(p, true)
 	return nil
 }
 

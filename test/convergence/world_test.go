@@ -88,8 +88,13 @@ func (w *world) stop(p *process) error {
 	return nil
 }
 
-// kill ends a process at once.
-func (w *world) kill(p *process) { p.end(true) }
+// kill ends a process at once. The leader sees the connections of its members end.
+func (w *world) kill(p *process) {
+	for _, m := range p.members {
+		w.group.disconnected(w.now, m.id)
+	}
+	p.end(true)
+}
 
 // failover gives the group another leader. Clients report all that they have after the error that tells them.
 func (w *world) failover() {
