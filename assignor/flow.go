@@ -1,5 +1,10 @@
 package assignor
 
+import (
+	"math"
+	"slices"
+)
+
 // flow is a network whose edges have small capacities, and the flow through it from source to sink. Edges may be added
 // between augmentations; an augmentation leaves no edge out of the source emptier than it was.
 type flow struct {
@@ -32,6 +37,12 @@ func newFlow(nodes, edges int) *flow {
 	return f
 }
 
+// grow makes room for so many more nodes and edges.
+func (f *flow) grow(nodes, edges int) {
+	f.from, f.capacity = slices.Grow(f.from, nodes), slices.Grow(f.capacity, edges)
+	f.next, f.to, f.room = slices.Grow(f.next, 2*edges), slices.Grow(f.to, 2*edges), slices.Grow(f.room, 2*edges)
+}
+
 func (f *flow) node() int32 {
 	f.from = append(f.from, -1)
 	return int32(len(f.from) - 1)
@@ -58,12 +69,21 @@ func (f *flow) used(e int32) int32 { return f.capacity[e>>1] - f.room[e] }
 // freeze forbids to take back what flows through an edge.
 func (f *flow) freeze(e int32) { f.room[e^1] = 0 }
 
+// shut lets nothing more through an edge, not a reverse one.
+func (f *flow) shut(e int32) {
+	f.capacity[e>>1] -= f.room[e]
+	f.room[e] = 0
+}
+
 // augment enlarges the flow, as far as maxPhases allow, to the largest (Dinic).
-func (f *flow) augment() {
+func (f *flow) augment() { f.augmentWithin(math.MaxInt32) }
+
+// augmentWithin does so as long as there are ways of at most so many edges.
+func (f *flow) augmentWithin(longest int32) {
 	n := len(f.from)
 	f.level, f.at = append(f.level[:0], make([]int32, n)...), append(f.at[:0], make([]int32, n)...)
 	for range maxPhases {
-		if !f.measure() {
+		if !f.measure(longest) {
 			return
 		}
 		copy(f.at, f.from)
@@ -72,8 +92,8 @@ func (f *flow) augment() {
 	}
 }
 
-// measure finds the distances from the source; it reports whether the sink can be reached.
-func (f *flow) measure() bool {
+// measure finds the distances from the source; it reports whether the sink is no further than the longest.
+func (f *flow) measure(longest int32) bool {
 	for i := range f.level {
 		f.level[i] = -1
 	}
@@ -81,6 +101,9 @@ func (f *flow) measure() bool {
 	f.queue = append(f.queue[:0], source)
 	for i := 0; i < len(f.queue); i++ {
 		node := f.queue[i]
+		if f.level[node] >= longest {
+			return false
+		}
 		for e := f.from[node]; e >= 0; e = f.next[e] {
 			if to := f.to[e]; f.room[e] > 0 && f.level[to] < 0 {
 				f.level[to] = f.level[node] + 1

@@ -71,7 +71,7 @@ func drawPast(t *rapid.T, spec Spec) Spec {
 	return spec
 }
 
-// checkActives checks that active tasks differ by at most one between members, and that no more of them moved than must.
+// checkActives checks that active tasks differ by at most one between members, and that no more of them moved than must, but for exchanges.
 func checkActives(t *rapid.T, spec Spec, out Assignment) {
 	tasks, members := 0, len(spec.Members)
 	for _, s := range spec.Subtopologies {
@@ -93,9 +93,7 @@ func checkActives(t *rapid.T, spec Spec, out Assignment) {
 	if larger != 0 {
 		t.Fatalf("%d members too few have %d active tasks", larger, least+1)
 	}
-	if n, want := moved(spec, out), bound-min(tasks%members, over); n != want {
-		t.Fatalf("%d active tasks moved, %d must", n, want)
-	}
+	checkExchanges(t, spec, out, bound-min(tasks%members, over))
 }
 
 func TestStickyBalancesAnyCluster(t *testing.T) {
@@ -139,20 +137,22 @@ func drawChange(t *rapid.T, spec Spec) change {
 	return change{before, after}
 }
 
-// TestStickyMovesNoMoreThanMustOnOneJoinOrLeave: the others move nothing to each other, a new member gets its share.
+// TestStickyMovesNoMoreThanMustOnOneJoinOrLeave: the others move nothing to each other but to standbys, so that tasks of who left get to
+// theirs; a new member gets its share.
 func TestStickyMovesNoMoreThanMustOnOneJoinOrLeave(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawChange(t, drawGroup(t))
 		out := assign(t, c.after)
 		checkSound(t, c.after, out)
 		checkActives(t, c.after, out)
-		got, want := moved(c.after, out), 0
+		want := 0
 		if len(c.after.Members) > len(c.before.Members) {
 			want = out["new"].Active.Len()
+			if got := moved(c.after, out); got != want {
+				t.Fatalf("%d active tasks moved instead of %d", got, want)
+			}
 		}
-		if got != want {
-			t.Fatalf("%d active tasks moved instead of %d", got, want)
-		}
+		checkExchanges(t, c.after, out, want)
 	})
 }
 

@@ -17,8 +17,10 @@ type actives struct {
 	giveUp, spare int32
 	// base is how many tasks a process lacks until each of its members has least, extra how many it may get beyond.
 	base, extra []int32
-	// target is the process that gets a task for the state that it has, -1 for none; matches are the tasks that have one.
+	// target is the process that gets a task for the state that it has, or unmatched, or anywhere; matches are the tasks that have one.
 	target, matches []int32
+	// exchanged is how many tasks a member gives up for orphans whose state its process has; nil where there are none.
+	exchanged []int32
 }
 
 // assignActives leaves tasks with their owners as far as the balance allows, gives others to who has their state, and the
@@ -27,6 +29,7 @@ func (s *stickyRun) assignActives(tasks int32) {
 	a := newActives(s, tasks)
 	a.match()
 	a.chooseLosers()
+	a.makeRoom()
 	a.keep()
 	a.placeRest(a.placeMatches())
 }
@@ -39,7 +42,7 @@ func newActives(s *stickyRun, tasks int32) *actives {
 		base: s.ints(s.numProcesses()), extra: s.ints(s.numProcesses()), target: s.ints(s.numTasks()),
 	}
 	for t, m := range s.prevActive {
-		a.target[t] = -1
+		a.target[t] = unmatched
 		if m >= 0 && s.numCopies[t] == 0 {
 			a.prev[m]++
 		}
@@ -99,10 +102,11 @@ func (a *actives) chooseLosers() {
 		return
 	}
 	held := a.ints(len(a.members))
+	copy(held, a.exchanged)
 	var full []int32
 	for _, t := range a.byPartition {
 		m := a.prevActive[t]
-		if m < 0 || a.numCopies[t] > 0 || a.target[t] >= 0 || a.limit[m] <= a.least {
+		if m < 0 || a.numCopies[t] > 0 || a.target[t] != unmatched || a.limit[m] <= a.least {
 			continue
 		}
 		if held[m]++; held[m] == a.least+1 {
@@ -151,7 +155,7 @@ func (a *actives) keep() {
 
 func (a *actives) keepOf(tasks []int32, which func(task int32) bool) {
 	for _, t := range tasks {
-		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] < 0 && a.numCopies[t] == 0 && which(t) {
+		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] == unmatched && a.numCopies[t] == 0 && which(t) {
 			a.limit[m]--
 			a.give(t, m)
 		}

@@ -19,6 +19,9 @@ type matching struct {
 	owners           []ownerEdges
 	optional         int32
 	orphans, offered []movable
+	// stranded are the orphans whose replicas are all in processes without room; anyProcess says that such get nodes, too.
+	stranded   []movable
+	anyProcess bool
 }
 
 // processEdges lead from a process to the sink: for the tasks that every member may have, and for those beyond.
@@ -57,6 +60,7 @@ func (a *actives) match() {
 	m.hold(m.offered)
 	m.admit(m.orphans, byReport)
 	m.admit(m.offered, byReport)
+	m.exchange()
 	m.decide(m.orphans)
 	m.decide(m.offered)
 	for _, owner := range a.over {
@@ -81,12 +85,14 @@ func (m *matching) collect() bool {
 		case owner < 0:
 			if m.wanted(t) {
 				m.orphans = append(m.orphans, movable{task: t})
+			} else if m.hasReplica(t) {
+				m.stranded = append(m.stranded, movable{task: t})
 			}
 		case !m.isOnWay(t) && m.mayGiveUp(owner) && (m.capacity(m.process[owner]) > 0 || m.wanted(t)):
 			m.offered = append(m.offered, movable{task: t})
 		}
 	}
-	return len(m.orphans)+len(m.offered) > 0
+	return len(m.orphans)+len(m.offered)+len(m.stranded) > 0
 }
 
 // none says that no process can get tasks.
@@ -130,7 +136,7 @@ func (m *matching) node(process int32) int32 {
 
 // processNode is the node of a process that can get tasks, or 0.
 func (m *matching) processNode(p int32) int32 {
-	if m.nodeOf[p] == 0 && m.capacity(p) > 0 {
+	if m.nodeOf[p] == 0 && (m.anyProcess || m.capacity(p) > 0) {
 		n := m.node(p)
 		m.nodeOf[p] = n
 		m.out[p].extra = m.net.edge(n, m.extras, m.extra[p])
@@ -263,7 +269,7 @@ func (m *matching) load(process int32) int32 {
 func (m *matching) decide(tasks []movable) {
 	for i := range tasks {
 		t := &tasks[i]
-		if !m.matched(t) || m.target[t.task] >= 0 {
+		if !m.matched(t) || m.target[t.task] != unmatched {
 			continue
 		}
 		for e := m.net.from[t.node]; e >= 0; e = m.net.next[e] {

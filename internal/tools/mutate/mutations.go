@@ -240,6 +240,24 @@ var mutations = []mutation{
 		"assignor", "TestSticky",
 	},
 	{
+		9, "a full process gives a task on so that one without an owner gets to its standby there",
+		"assignor/stickymatch.go",
+		"	m.exchange()\n", "",
+		"assignor", "TestExchanges",
+	},
+	{
+		9, "no task is handed over to a standby that is known to be behind",
+		"assignor/stickyexchange.go",
+		" && !x.isBehind(&c) {\n", " {\n",
+		"assignor", "TestAnExchange",
+	},
+	{
+		9, "tasks do not change places for nothing when others are exchanged",
+		"assignor/stickyexchange.go",
+		"					g.node = 0\n", "",
+		"assignor", "TestCirclesAreLeftOut",
+	},
+	{
 		9, "an assignment that gives a stale member something reaches nobody",
 		"coordinator/streams/targetcheck.go",
 		"		if m.Stale && !within(goal, m.Current) {\n", "		if m.Stale && false {\n",

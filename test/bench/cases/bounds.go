@@ -9,18 +9,19 @@ type Bounds struct {
 	// HaveStandby is how many tasks without an owner have a standby in a process that is still there, and ToStandby how many of
 	// those can become active in such a process while no task moves without need.
 	HaveStandby, ToStandby int
+	// ByExchange is how many can if members exchange, for such a task, one of their own that somebody else has a standby of, and
+	// processes have no more than their share, rounded up, of what some members have more than others. All tasks have state.
+	ByExchange int
 }
 
-// BoundsOf computes them exactly: ToStandby is a maximum flow from tasks over processes to what their members may still get.
+// BoundsOf computes them exactly: ToStandby is a maximum flow from tasks over processes to what their members may still get, ByExchange
+// one in which tasks of owners lead on from their owners' processes.
 func BoundsOf(spec assignor.Spec) Bounds {
 	g := newGroup(spec)
 	before := make([]int, len(spec.Members))
-	orphans := 0
 	for _, owner := range g.owner {
 		if owner >= 0 {
 			before[owner]++
-		} else {
-			orphans++
 		}
 	}
 	least, larger := g.tasks/len(before), g.tasks%len(before)
@@ -41,28 +42,60 @@ func BoundsOf(spec assignor.Spec) Bounds {
 	b.Moves -= min(larger, full)
 	larger -= min(larger, full)
 
-	// Nodes: source, sink, the members that may have one more than the others, processes, orphans.
-	const source, sink, extra, processes = 0, 1, 2, 3
-	f := newFlow(processes + len(g.threads) + orphans)
+	f, _ := g.network(room, above, larger)
+	for t, owner := range g.owner {
+		if owner < 0 && len(g.standbyOn[t]) > 0 {
+			b.HaveStandby++
+		}
+	}
+	b.ToStandby = f.max(source, sink)
+	b.ByExchange = b.ToStandby
+	if full > g.tasks%len(before) {
+		return b // owners must give up tasks: which they may exchange is not so simple
+	}
+	for p, threads := range g.threads {
+		share := (g.tasks%len(before)*threads + len(before) - 1) / len(before)
+		above[p] = min(above[p], max(0, share-(threads-above[p])))
+	}
+	f, node := g.network(room, above, larger)
+	for t, owner := range g.owner {
+		if owner >= 0 && before[owner] <= least+1 {
+			f.add(processes+g.process[owner], node, 1)
+			g.leadToStandbys(f, node, t)
+			node++
+		}
+	}
+	b.ByExchange = f.max(source, sink)
+	return b
+}
+
+// Nodes: source, sink, the members that may have one more than the others, processes, tasks.
+const source, sink, extra, processes = 0, 1, 2, 3
+
+// network leads from tasks without an owner to processes that have their standbys, and what these may get: room, and one for each
+// of the members above that may have one more. It returns the first node that is free.
+func (g *group) network(room, above []int, larger int) (f *flow, node int) {
+	node = processes + len(g.threads)
+	f = newFlow(node + g.tasks)
 	f.add(extra, sink, larger)
 	for p := range g.threads {
 		f.add(processes+p, sink, room[p])
 		f.add(processes+p, extra, above[p])
 	}
-	node := processes + len(g.threads)
 	for t, owner := range g.owner {
-		if owner >= 0 || len(g.standbyOn[t]) == 0 {
-			continue
+		if owner < 0 {
+			f.add(source, node, 1)
+			g.leadToStandbys(f, node, t)
+			node++
 		}
-		b.HaveStandby++
-		f.add(source, node, 1)
-		for _, p := range g.standbyOn[t] {
-			f.add(node, processes+p, 1)
-		}
-		node++
 	}
-	b.ToStandby = f.max(source, sink)
-	return b
+	return f, node
+}
+
+func (g *group) leadToStandbys(f *flow, node, task int) {
+	for _, p := range g.standbyOn[task] {
+		f.add(node, processes+p, 1)
+	}
 }
 
 // flow is a network for Dinic's algorithm; edge i^1 is the reverse of edge i.

@@ -32,6 +32,8 @@ type Quality struct {
 	TotalPerThreadSpread  float64 `json:"totalPerThreadSpread"`
 	// OrphansToStandby are the orphans among ActiveToFormerStandby; AssignorBench does not print them.
 	OrphansToStandby int `json:"-"`
+	// MovedToStandby are the active tasks of living owners that went to another process with a standby of theirs.
+	MovedToStandby int `json:"-"`
 }
 
 // Kafka is one line of AssignorBench.
@@ -180,6 +182,8 @@ func (g *group) measureActive(q *Quality, task, member int) {
 		q.ActiveToFormerStandby++
 		if owner < 0 {
 			q.OrphansToStandby++
+		} else {
+			q.MovedToStandby++
 		}
 	}
 }
@@ -202,8 +206,10 @@ func (g *group) perThread(n []int) float64 {
 }
 
 // Worse says in what an assignment is worse than Kafka's of the same case: what is spread over members and processes, and how
-// many active tasks left a member that is still there.
+// many active tasks left a member that is still there. Owners may give up some to standbys, so that orphans get to theirs: at most
+// three for two orphans more than with Kafka.
 func Worse(q, kafka Quality) (in []string) {
+	exchanges := min(q.MovedToStandby, max(0, q.OrphansToStandby-kafka.ActiveToFormerStandby)*3/2)
 	for _, m := range []struct {
 		what       string
 		ours, that float64
@@ -214,7 +220,7 @@ func Worse(q, kafka Quality) (in []string) {
 		{"totalSpreadProcess", float64(q.TotalSpreadProcess), float64(kafka.TotalSpreadProcess)},
 		{"activePerThreadSpread", q.ActivePerThreadSpread, kafka.ActivePerThreadSpread},
 		{"totalPerThreadSpread", q.TotalPerThreadSpread, kafka.TotalPerThreadSpread},
-		{"movedActiveMember", float64(q.MovedActiveMember), float64(kafka.MovedActiveMember)},
+		{"movedActiveMember", float64(q.MovedActiveMember), float64(kafka.MovedActiveMember + exchanges)},
 	} {
 		if m.ours > m.that {
 			in = append(in, fmt.Sprintf("%s %g, Kafka's %g", m.what, m.ours, m.that))

@@ -1,0 +1,243 @@
+package assignor
+
+import "slices"
+
+// exchanges lets orphans go to processes that have their state but no room: such a process gives a task of its own to another
+// that has the state of that one and room, or gives one on in its turn. A task without state goes anywhere. In the network these
+// tasks lead from the process of their owner on, so that the shortest ways, and so the fewest moves, come first.
+type exchanges struct {
+	*matching
+	// giver is the node through which a member gives up tasks, 0 for that of its process; free is the edge for those without state,
+	// 0 for none.
+	giver, free []int32
+	given       []givenTask
+	// ends are the largest ends of changelogs that anybody reported by task, nil where nobody did.
+	ends []int64
+}
+
+// givenTask is a task that its owner may give up, with the edge to its node, and the process that it goes to.
+type givenTask struct{ task, in, node, from, to int32 }
+
+const (
+	// longestWay is the most edges from the source to the sink of a way on which three tasks of owners move: two to a process, two
+	// more for each move, two to the sink.
+	longestWay = 10
+	// unmatched and anywhere are targets of tasks: those of the latter have been given up by their owners, and need no state.
+	unmatched = -1
+	anywhere  = -2
+)
+
+// exchange does so if there are orphans left of which somebody has a replica. The matches of others are final.
+func (m *matching) exchange() {
+	left := slices.ContainsFunc(m.orphans, func(t movable) bool { return !m.matched(&t) && m.hasReplica(t.task) })
+	if !left && len(m.stranded) == 0 {
+		return
+	}
+	m.decide(m.offered)
+	for e := m.net.from[source]; e >= 0; e = m.net.next[e] {
+		m.net.shut(e)
+	}
+	m.anyProcess = true
+	x := &exchanges{matching: m, giver: m.ints(len(m.members)), free: m.ints(len(m.members))}
+	x.open()
+	m.orphans = append(m.orphans, m.stranded...)
+	for i := range m.orphans {
+		t := &m.orphans[i]
+		if !m.matched(t) {
+			t.node = 0 // without its ways to reported state
+			m.connect(t, byReplica)
+			continue
+		}
+		for _, c := range ofKind(m.candidatesOf(t.task), byReplica) {
+			if p := m.process[c.member]; m.capacity(p) == 0 {
+				m.lead(t, p)
+			}
+		}
+	}
+	m.net.augmentWithin(longestWay)
+	x.decide()
+}
+
+// hasReplica says whether somebody has a standby or warm-up of the task.
+func (m *matching) hasReplica(t int32) bool {
+	return len(ofKind(m.candidatesOf(t), byReplica)) > 0
+}
+
+// open adds what owners may give up: not what is on its way to them.
+func (x *exchanges) open() {
+	x.readEnds()
+	stateless := x.ints(len(x.members))
+	held := 0
+	for t, owner := range x.prevActive {
+		if owner >= 0 && x.hasReplica(int32(t)) {
+			held++
+		}
+	}
+	x.given = make([]givenTask, 0, held)
+	x.net.grow(held+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded), held+len(x.candidates)+2*x.numProcesses()+len(x.members))
+	for _, t := range x.byPartition {
+		owner := x.prevActive[t]
+		switch {
+		case owner < 0 || x.numCopies[t] > 0 || x.target[t] != unmatched || x.isOnWay(t):
+		case x.stateful(t):
+			x.offer(t, owner)
+		default:
+			stateless[owner]++
+		}
+	}
+	for owner, n := range stateless {
+		if n > 0 {
+			x.free[owner] = x.net.edge(x.giverNode(int32(owner)), sink, n)
+		}
+	}
+}
+
+// offer adds the edges of a task to the processes that have its state, the best last.
+func (x *exchanges) offer(t, owner int32) {
+	own, g := x.process[owner], givenTask{task: t}
+	for _, c := range slices.Backward(ofKind(x.candidatesOf(t), byReplica)) {
+		if p := x.process[c.member]; p != own && c.held != reported && !x.isBehind(&c) {
+			if g.node == 0 {
+				g.from, g.node = own, x.node(-1)
+				g.in = x.net.edge(x.giverNode(owner), g.node, 1)
+			}
+			x.net.edge(g.node, x.processNode(p), 1)
+		}
+	}
+	if g.node > 0 {
+		x.given = append(x.given, g)
+	}
+}
+
+// giverNode is the node of the owner's process; for a member with too many tasks, some of which it gives up in any case, one that
+// counts what it may exchange of those that it keeps.
+func (x *exchanges) giverNode(owner int32) int32 {
+	n := x.prev[owner]
+	if n <= x.least || n == x.least+1 && x.giveUp == 0 {
+		return x.processNode(x.process[owner])
+	}
+	if x.giver[owner] == 0 {
+		keeps := x.least
+		if x.giveUp == 0 {
+			keeps++
+		}
+		if x.receiving != nil {
+			keeps -= x.receiving[owner]
+		}
+		x.giver[owner] = x.node(-1)
+		x.net.edge(x.processNode(x.process[owner]), x.giver[owner], max(0, keeps))
+	}
+	return x.giver[owner]
+}
+
+func (x *exchanges) readEnds() {
+	for i := range x.spec.Members {
+		x.eachOffset(x.spec.Members[i].EndOffsets, func(t int32, o *TaskOffset) {
+			if x.ends == nil {
+				x.ends = make([]int64, x.numTasks())
+			}
+			x.ends[t] = max(x.ends[t], knownOffset(o.Offset))
+		})
+	}
+}
+
+// isBehind says that a replica is known to have more to restore than the acceptable lag: its task is better off where it runs.
+func (x *exchanges) isBehind(c *candidate) bool {
+	return x.ends != nil && c.offset >= 0 && x.ends[c.task]-c.offset > x.spec.AcceptableRecoveryLag
+}
+
+// decide makes what owners give up final.
+func (x *exchanges) decide() {
+	x.exchanged = x.ints(len(x.members))
+	moves := x.given[:0]
+	for _, g := range x.given {
+		if x.net.used(g.in) == 0 {
+			continue
+		}
+		for e := x.net.from[g.node]; e >= 0; e = x.net.next[e] {
+			if e&1 == 0 && x.net.used(e) > 0 {
+				g.to = x.processOf[x.net.to[e]]
+				moves = append(moves, g)
+				break
+			}
+		}
+	}
+	for _, g := range x.withoutCircles(moves) {
+		x.exchanged[x.prevActive[g.task]]++
+		x.target[g.task] = g.to
+		x.matches = append(x.matches, g.task)
+	}
+	left := x.ints(len(x.members))
+	for owner, e := range x.free {
+		if e > 0 {
+			left[owner] = x.net.used(e)
+		}
+	}
+	for _, t := range slices.Backward(x.byPartition) {
+		owner := x.prevActive[t]
+		if owner >= 0 && left[owner] > 0 && !x.stateful(t) && x.numCopies[t] == 0 && x.target[t] == unmatched {
+			left[owner]--
+			x.exchanged[owner]++
+			x.target[t] = anywhere
+		}
+	}
+}
+
+// withoutCircles leaves out moves from process to process that end where they began: different ways may have used them, and
+// together they are good for nothing.
+func (x *exchanges) withoutCircles(moves []givenTask) []givenTask {
+	lengths := x.ints(x.numProcesses())
+	for i := range moves {
+		lengths[moves[i].from]++
+	}
+	of, next := newLists(lengths), x.ints(x.numProcesses())
+	for i := range moves {
+		of.add(moves[i].from, int32(i))
+	}
+	// Walk along moves, each once. depth is one more than how many moves of the way led to a process, 0 for one that is not on it.
+	depth := x.ints(x.numProcesses())
+	var way []int32
+	for start := range next {
+		at := int32(start)
+		for depth[at] = 1; ; {
+			if list := of.of(at); next[at] < int32(len(list)) {
+				way = append(way, list[next[at]])
+				next[at]++
+				at = moves[way[len(way)-1]].to
+				if depth[at] == 0 {
+					depth[at] = int32(len(way)) + 1
+					continue
+				}
+				for first := int(depth[at]) - 1; len(way) > first; way = way[:len(way)-1] {
+					g := &moves[way[len(way)-1]]
+					if g.to != at {
+						depth[g.to] = 0
+					}
+					g.node = 0
+				}
+				continue
+			}
+			depth[at] = 0
+			if len(way) == 0 {
+				break
+			}
+			at = moves[way[len(way)-1]].from
+			way = way[:len(way)-1]
+		}
+	}
+	return slices.DeleteFunc(moves, func(g givenTask) bool { return g.node == 0 })
+}
+
+// makeRoom takes the places of tasks that were exchanged from their owners, for those that come in their stead.
+func (a *actives) makeRoom() {
+	for m, n := range a.exchanged {
+		for p := a.process[m]; n > 0; n-- {
+			if a.limit[m] > a.least {
+				a.extra[p]++
+			} else {
+				a.base[p]++
+			}
+			a.limit[m]--
+		}
+	}
+}
