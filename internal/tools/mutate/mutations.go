@@ -306,6 +306,24 @@ var mutations = []mutation{
 		"coordinator/streams", "TestScripts/warmups_static.txt",
 	},
 	{
+		7, "no task goes to a warm-up whose member is not connected",
+		"coordinator/streams/copies.go",
+		"	m.NoWarmups, m.Away = c.old, m.Away || c.disconnected\n", "	m.NoWarmups = c.old\n",
+		"coordinator/streams", "TestScripts/away_disconnected.txt",
+	},
+	{
+		7, "a member that is back gets what its warm-up was for, without another report",
+		"coordinator/streams/warmup.go",
+		"		m.warmups[i].raised = 0\n", "		m.warmups[i].raised += 0\n",
+		"coordinator/streams", "TestScripts/away_disconnected.txt",
+	},
+	{
+		7, "a static member that has left for a while takes over no task that somebody else can run",
+		"coordinator/streams/target.go",
+		"			member.Away = t.copies != nil && away(m)\n", "",
+		"coordinator/streams", "TestScripts/away_static.txt",
+	},
+	{
 		4, "what is reported while a target is computed is looked at when that is there",
 		"coordinator/streams/offload.go",
 		"		d.Soft.Warmup = env.Now // for what was reported since the snapshot\n", "",
