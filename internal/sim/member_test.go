@@ -19,6 +19,18 @@ import (
 type process struct {
 	id   string
 	host *vnet.Host
+	// old says that its members send heartbeats of version 0, which tell nothing of their state.
+	old bool
+	// exactlyOnce loses the state of tasks that are not closed in peace.
+	exactlyOnce bool
+}
+
+// version is of the heartbeats that its members send.
+func (p *process) version() int16 {
+	if p.old {
+		return 0
+	}
+	return 1
 }
 
 // ending is how a member's life ends, or pauses.
@@ -45,6 +57,7 @@ type member struct {
 	highest     int32 // epoch that it was told
 	mayBeFenced bool
 	heardAt     time.Time // when the last heartbeat that was answered without an error was sent
+	answers     int       // how many were
 	trace       []string
 
 	ctx    context.Context
@@ -60,6 +73,7 @@ type member struct {
 	full        bool // the next heartbeat reports all
 	interval    time.Duration
 	retries     int
+	reports     reporter
 
 	mu      sync.Mutex
 	epoch   int32
@@ -137,7 +151,7 @@ func (m *member) beat() time.Duration {
 		return m.lostCoordinator()
 	}
 	req, reported := m.request()
-	m.sim.observer.note(m, "heartbeat to %s: epoch %d, tasks %v", m.coordinator, req.MemberEpoch, told(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks))
+	m.sim.observer.note(m, "heartbeat to %s: epoch %d, tasks %v%s", m.coordinator, req.MemberEpoch, told(req.ActiveTasks, req.StandbyTasks, req.WarmupTasks), toldPositions(req))
 	m.sent = time.Now()
 	var resp kmsg.Response
 	if m.rand.IntN(4) == 0 { // the consumer commits and fetches offsets over the same connection
@@ -217,7 +231,7 @@ func (m *member) request() (req *kmsg.StreamsGroupHeartbeatRequest, reported boo
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	req = kmsg.NewPtrStreamsGroupHeartbeatRequest()
-	req.SetVersion(1)
+	req.SetVersion(m.process.version())
 	req.Group, req.MemberID, req.MemberEpoch, req.EndpointInformationEpoch = m.group.id, m.id, m.epoch, m.endpoints
 	req.RebalanceTimeoutMillis = -1
 	if m.epoch == 0 {
@@ -230,6 +244,7 @@ func (m *member) request() (req *kmsg.StreamsGroupHeartbeatRequest, reported boo
 		req.ActiveTasks, req.StandbyTasks, req.WarmupTasks = wireTasks(m.owned[active]), wireTasks(m.owned[standby]), wireTasks(m.owned[warmup])
 		reported = true
 	}
+	m.reportPositions(req)
 	return req, reported
 }
 
@@ -297,10 +312,12 @@ func (m *member) told(r *kmsg.StreamsGroupHeartbeatResponse, reported bool) time
 	m.full, m.retries = false, 0
 	m.interval = time.Duration(r.HeartbeatIntervalMillis) * time.Millisecond
 	m.endpoints = r.EndpointInformationEpoch
+	m.reports.interval, m.reports.lag = time.Duration(r.TaskOffsetIntervalMillis)*time.Millisecond, r.AcceptableRecoveryLag
 	next := told(r.ActiveTasks, r.StandbyTasks, r.WarmupTasks)
 	m.sim.observer.replied(m, r.MemberEpoch, next)
 	m.sim.observer.mu.Lock()
 	m.mayBeFenced, m.heardAt = false, m.sent
+	m.answers++
 	m.sim.observer.mu.Unlock()
 	m.mu.Lock()
 	m.epoch = r.MemberEpoch
@@ -321,6 +338,7 @@ func (m *member) told(r *kmsg.StreamsGroupHeartbeatResponse, reported bool) time
 		return 0
 	}
 	m.sim.observer.holds(m, *next)
+	m.runs(*next)
 	m.mu.Lock()
 	m.owned, m.acked = *next, false
 	m.mu.Unlock()
@@ -336,6 +354,7 @@ func (m *member) abandon() {
 	m.epoch, m.owned, m.acked = 0, held{}, false
 	m.mu.Unlock()
 	m.endpoints = -1
+	m.loses()
 	m.sim.observer.holds(m, held{})
 }
 
@@ -346,9 +365,11 @@ func (m *member) end(how ending) {
 		m.awaitCommit(3 * time.Second)
 	case crashes:
 		m.cancel()
+		m.loses()
 		m.sim.observer.holds(m, held{})
 		return
 	}
+	m.runs(held{})
 	m.mu.Lock()
 	if m.commits != nil {
 		m.commits.cancel()
@@ -367,7 +388,7 @@ func (m *member) leave() {
 		w, err := m.connection()
 		if err == nil {
 			req := kmsg.NewPtrStreamsGroupHeartbeatRequest()
-			req.SetVersion(1)
+			req.SetVersion(m.process.version())
 			req.Group, req.MemberID, req.MemberEpoch, req.EndpointInformationEpoch = m.group.id, m.id, -1, m.endpoints
 			req.RebalanceTimeoutMillis = -1
 			var resp kmsg.Response

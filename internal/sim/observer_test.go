@@ -3,11 +3,13 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -65,7 +67,7 @@ type observer struct {
 	// stalledUntil is until when members may be cut off from their leader by an inner hop, for as long as a node takes to
 	// see that.
 	stalledUntil time.Time
-	counts       struct{ entries, replies, held, grants, commits int }
+	counts       struct{ entries, replies, held, grants, commits, warmups int }
 }
 
 // shardHistory is what all replicas of a Raft group have shown.
@@ -83,6 +85,9 @@ type groupHistory struct {
 	left   map[string]bool               // members whose leave was acknowledged
 	active map[topology.Task]*member
 	copies map[processTask]*member
+	// budget is how many warm-ups the group may have now, and budgets how many when an epoch began.
+	budget  int
+	budgets map[int32]int
 }
 
 type processTask struct {
@@ -150,7 +155,7 @@ func (o *observer) history(group string) *groupHistory {
 	if h == nil {
 		h = &groupHistory{
 			told: map[string]map[int32][]string{}, left: map[string]bool{},
-			active: map[topology.Task]*member{}, copies: map[processTask]*member{},
+			active: map[topology.Task]*member{}, copies: map[processTask]*member{}, budgets: map[int32]int{},
 		}
 		o.groups[group] = h
 	}
@@ -195,6 +200,7 @@ func (o *observer) committed(h *groupHistory, g *fsm.Group) {
 	if old := h.group; old != nil && (g.Epoch() < old.Epoch() || g.AssignmentEpoch() < old.AssignmentEpoch()) {
 		o.fail("group %s: epochs went back from %d/%d to %d/%d", g.ID, old.Epoch(), old.AssignmentEpoch(), g.Epoch(), g.AssignmentEpoch())
 	}
+	o.targeted(h, g)
 	actives := map[topology.Task]string{}
 	copies := map[processTask]string{}
 	for m := range g.Members() {
@@ -219,6 +225,46 @@ func (o *observer) committed(h *groupHistory, g *fsm.Group) {
 			o.oneCopy(g.ID, m.Meta.ProcessID, m.ID, assigned, revoking, copies)
 		}
 	}
+}
+
+// targeted checks that a target has no more warm-ups than the settings allow that it was made with: those of its epoch, or newer ones.
+// It counts from when its epoch is the assignment epoch; it may have been written in parts before. o.mu is held.
+func (o *observer) targeted(h *groupHistory, g *fsm.Group) {
+	if g.Metadata != nil {
+		h.budgets[g.Epoch()] = budgetOf(g.Metadata.AssignmentConfigs)
+	}
+	if g.AssignmentEpoch() == h.group.AssignmentEpoch() {
+		return
+	}
+	warmups := 0
+	for m := range g.Members() {
+		if m.Target != nil {
+			warmups += m.Target.Assignment.Warmup.Len()
+		}
+	}
+	o.counts.warmups += warmups
+	if budget := max(h.budget, h.budgets[g.AssignmentEpoch()]); warmups > budget {
+		o.fail("group %s: the target of epoch %d has %d warm-ups, of %d", g.ID, g.AssignmentEpoch(), warmups, budget)
+	}
+}
+
+// allows changes how many warm-ups a group may have.
+func (o *observer) allows(group string, change func(now int) int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	h := o.history(group)
+	h.budget = change(h.budget)
+}
+
+// budgetOf is the number of warm-ups that settings allow, as a group record has them.
+func budgetOf(configs []record.KeyValue) int {
+	for _, c := range configs {
+		if c.Key == "num.warmup.replicas" {
+			n, _ := strconv.Atoi(c.Value)
+			return n
+		}
+	}
+	return 2
 }
 
 // oneCopy checks that a process is given no two copies of a task. A member that changes its role of a task gives the old

@@ -37,6 +37,12 @@ type group struct {
 	sources   map[string]string // topic by subtopology
 	processes []*process
 	members   []*member
+	// stateful is the subtopology with state, and standbys how many copies its tasks have beside.
+	stateful string
+	standbys int
+	// state is nil where the assignor needs to know nothing of it.
+	state *appState
+	calm  map[*member]int // how many heartbeats of its members had been answered when the faults were over for it
 }
 
 func (g *group) source(subtopology string) string { return g.sources[subtopology] }
@@ -50,6 +56,8 @@ type simulation struct {
 	groups   []*group
 	tasks    sync.WaitGroup // transfers, members
 	ids      int
+	// mostRounds is how many heartbeats of each member it took at most until a group with warm-ups was at rest.
+	mostRounds int
 	// pausing are members that stand still, with the time at which they go on.
 	pausing map[*member]time.Time
 }
@@ -61,7 +69,8 @@ func (s *simulation) between(least, most time.Duration) time.Duration {
 func (s *simulation) anyNode(r *rand.Rand) string { return anyNodeAddress(r) }
 
 // TestSimulation puts the cluster under leader partitions and other faults, while members join, leave, crash and commit.
-// After each heal all groups must become stable, and the observer must have nothing to say.
+// After each heal all groups must become stable and balanced, and the observer must have nothing to say. Some groups move their
+// tasks by warm-ups, and their members report how far their copies are.
 func TestSimulation(t *testing.T) {
 	dir, seed, faults := dataDir(t), *seedFlag, *faultsFlag
 	if testing.Short() {
@@ -71,7 +80,8 @@ func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		s := &simulation{t: t, rand: rand.New(rand.NewPCG(seed, 0)), observer: newObserver(), pausing: map[*member]time.Time{}}
-		s.cluster = startClusterByClocks(t, dir, s.observer, seed, rand.New(rand.NewPCG(seed, 1)))
+		s.cluster = startClusterByClocks(t, dir, s.observer, seed, rand.New(rand.NewPCG(seed, 1)),
+			fmt.Sprintf("group.streams.min.task.offset.interval.ms=%d", offsetInterval.Milliseconds()))
 		defer func() {
 			s.end()
 			if t.Failed() {
@@ -80,7 +90,7 @@ func TestSimulation(t *testing.T) {
 		}()
 		s.form()
 		for round := range faults {
-			if !s.round(round) {
+			if !s.round(round) || (round%50 == 49 || round == faults-1) && !s.resting() {
 				return
 			}
 		}
@@ -89,8 +99,11 @@ func TestSimulation(t *testing.T) {
 		if c.held == 0 {
 			t.Error("no heartbeat was held")
 		}
-		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, of which %d were held, %d tasks granted, %d commits acknowledged, %d bytes late on inner hops",
-			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.held, c.grants, c.commits, s.cluster.hops.delivered())
+		if c.warmups == 0 && faults >= 100 {
+			t.Error("no task had a warm-up")
+		}
+		t.Logf("%d partitions, %v of virtual time: %d entries, %d answers, of which %d were held, %d tasks granted, %d commits acknowledged, %d warm-ups, up to %d rounds until rest, %d bytes late on inner hops",
+			faults, time.Since(start).Round(time.Second), c.entries, c.replies, c.held, c.grants, c.commits, c.warmups, s.mostRounds, s.cluster.hops.delivered())
 	})
 	t.Logf("%v of real time", time.Since(began).Round(time.Millisecond))
 }
@@ -129,14 +142,20 @@ func (s *simulation) form() {
 // newGroup makes the topics and the topology of an application: one subtopology without state, one with, or two with a
 // repartition topic between.
 func (s *simulation) newGroup(i int) *group {
-	g := &group{id: fmt.Sprintf("app-%02d", i), sources: map[string]string{}}
+	g := &group{id: fmt.Sprintf("app-%02d", i), sources: map[string]string{}, standbys: 1}
 	in := g.id + "-in"
-	s.cluster.up.addTopic(in, int32(1+s.rand.IntN(5)))
+	warm := i%2 == 0 && i%3 > 0 // it has state
+	partitions := int32(1 + s.rand.IntN(5))
+	if warm {
+		partitions += 3
+	}
+	s.cluster.up.addTopic(in, partitions)
 	top := kmsg.NewStreamsGroupHeartbeatRequestTopology()
 	first := kmsg.NewStreamsGroupHeartbeatRequestTopologySubtopology()
 	first.SubtopologyID, first.SourceTopics = "0", []string{in}
 	g.sources["0"] = in
 	changelog := func(sub *kmsg.StreamsGroupHeartbeatRequestTopologySubtopology) {
+		g.stateful = sub.SubtopologyID
 		t := kmsg.NewTopicInfo()
 		t.Topic = fmt.Sprintf("%s-%s-changelog", g.id, sub.SubtopologyID)
 		sub.StateChangelogTopics = append(sub.StateChangelogTopics, t)
@@ -157,6 +176,9 @@ func (s *simulation) newGroup(i int) *group {
 	}
 	top.Subtopologies = append([]kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{first}, top.Subtopologies...)
 	g.wire = &top
+	if warm {
+		s.useWarmups(i, g)
+	}
 	return g
 }
 
@@ -170,6 +192,7 @@ func (s *simulation) join(g *group) {
 		g.processes = append(g.processes, &process{
 			id:   fmt.Sprintf("%s-process-%d", g.id, s.ids),
 			host: s.cluster.net.Host(clientHost(s.rand.IntN(clientHosts))),
+			old:  s.rand.IntN(5) == 0, exactlyOnce: s.rand.IntN(2) == 0,
 		})
 	}
 	m := &member{
@@ -192,6 +215,9 @@ func (s *simulation) begin(g *group, m *member) {
 // churn lets a member join, or ends one; often in a group of the shard.
 func (s *simulation) churn(shard int) {
 	g := s.groups[s.rand.IntN(len(s.groups))]
+	if s.rand.IntN(4) == 0 {
+		g = s.groups[2+6*s.rand.IntN(3)] // with warm-ups
+	}
 	for try := s.rand.IntN(2) * 10; try > 0 && s.observer.shardOf(g.id) != shard; try-- {
 		g = s.groups[s.rand.IntN(len(s.groups))]
 	}
@@ -223,6 +249,9 @@ func (s *simulation) churn(shard int) {
 func (s *simulation) round(n int) bool {
 	shard := s.rand.IntN(shards)
 	churns, what := s.rand.IntN(4), ""
+	if g := s.groups[s.rand.IntN(len(s.groups))]; g.state != nil {
+		s.newBudget(g)
+	}
 	if s.rand.IntN(3) == 0 { // commits are under way when leader and members change
 		s.cluster.up.setSlow(true)
 		churns, what = 4, "slow upstream, "
@@ -251,6 +280,9 @@ func (s *simulation) round(n int) bool {
 // settle waits until every group is stable and every member has what the log says.
 func (s *simulation) settle(after string) bool {
 	s.t.Helper()
+	for _, g := range s.groups {
+		g.calm = nil
+	}
 	deadline := s.observer.settledBy(time.Now().Add(settleWithin))
 	for _, until := range s.pausing {
 		if until.After(deadline) {
@@ -265,11 +297,11 @@ func (s *simulation) settle(after string) bool {
 			s.t.Errorf("after %s", after)
 			return false
 		}
-		why := s.unsettled()
+		why, warm := s.unsettled()
 		if why == "" {
 			return true
 		}
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) && !warm || warm && time.Now().After(deadline.Add(time.Duration(warmRounds)*time.Second)) {
 			s.t.Errorf("%.3fs: after %s: not settled: %s", time.Since(s.observer.start).Seconds(), after, why)
 			return false
 		}
@@ -277,20 +309,30 @@ func (s *simulation) settle(after string) bool {
 	}
 }
 
-// unsettled says what is not as it should be when there are no faults; "" when all is well.
-func (s *simulation) unsettled() string {
+// unsettled says what is not as it should be when there are no faults; "" when all is well. warm says that it is a group
+// with warm-ups, which may take longer.
+func (s *simulation) unsettled() (why string, warm bool) {
 	for m, until := range s.pausing {
 		if time.Now().Before(until) {
-			return fmt.Sprintf("%v stands still", m)
+			return fmt.Sprintf("%v stands still", m), false
 		}
 		delete(s.pausing, m)
 	}
 	for _, g := range s.groups {
-		if why := s.unsettledGroup(g); why != "" {
-			return fmt.Sprintf("group %s: %s", g.id, why)
+		reason := s.unsettledGroup(g)
+		if reason == "" {
+			continue
+		}
+		why, warm = fmt.Sprintf("group %s: %s", g.id, reason), g.state != nil
+		if !warm {
+			return why, false
+		}
+		n := s.rounds(g)
+		if s.mostRounds = max(s.mostRounds, n); n > warmRounds {
+			s.observer.failf("%s, after %d heartbeats of each member: %s", why, n, s.restless(g))
 		}
 	}
-	return ""
+	return why, warm
 }
 
 func (s *simulation) unsettledGroup(g *group) string {
@@ -313,6 +355,9 @@ func (s *simulation) unsettledGroup(g *group) string {
 	}
 	if state := streams.StateOf(committed); state != streams.StateStable {
 		return "is " + string(state)
+	}
+	if why := s.unbalanced(g, committed); why != "" {
+		return why
 	}
 	if last := committed.LastJournal(); last == nil || last.Epoch != committed.Epoch() || last.SettledAtMs == 0 {
 		s.observer.failf("group %s is Stable at epoch %d, but its journal ends with %+v", g.id, committed.Epoch(), last)
