@@ -31,9 +31,9 @@ type Quality struct {
 	ActivePerThreadSpread float64 `json:"activePerThreadSpread"`
 	TotalPerThreadSpread  float64 `json:"totalPerThreadSpread"`
 	// OrphansToStandby are the orphans among ActiveToFormerStandby; AssignorBench does not print them.
-	OrphansToStandby int `json:"-"`
-	// MovedToStandby are the active tasks of living owners that went to another process with a standby of theirs.
-	MovedToStandby int `json:"-"`
+	OrphansToStandby int `json:"orphansToStandby"`
+	// MovedToStandby are the active tasks of living owners that went to another process with a standby of theirs; nor does it these.
+	MovedToStandby int `json:"movedToStandby"`
 }
 
 // Kafka is one line of AssignorBench.

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -70,6 +71,32 @@ func TestMeasuresAreKafkas(t *testing.T) {
 	}
 	if compared < 80 {
 		t.Errorf("only %d outputs", compared)
+	}
+}
+
+// TestExchangesAreNotWorse: what makes hand-overs to standbys no worse than Kafka's survives the way from the process that is timed.
+func TestExchangesAreNotWorse(t *testing.T) {
+	const name = "100x1000-s1-leave10pct"
+	spec := load(t, name)
+	out, err := assignor.Sticky().Assign(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, err := json.Marshal(Measure(spec, out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var q Quality
+	if err := json.Unmarshal(line, &q); err != nil {
+		t.Fatal(err)
+	}
+	k := kafka(t, "sticky")[name].Quality
+	if w := Worse(q, k); len(w) > 0 || q.MovedActiveMember <= k.MovedActiveMember {
+		t.Errorf("%d tasks moved: %v", q.MovedActiveMember, w)
+	}
+	q.MovedToStandby = 0
+	if w := Worse(q, k); len(w) != 1 {
+		t.Errorf("moves to processes without a standby: %v", w)
 	}
 }
 
