@@ -169,21 +169,17 @@ func (h *heartbeat) copyNews() *copyNews {
 
 // noticeCaughtUp looks at the warm-ups of which the member says, or said before, anything.
 func (h *heartbeat) noticeCaughtUp(n *copyNews) {
-	before, seen := h.soft.offsets(h.memberID), map[topology.Task]bool{}
-	for _, list := range [...][]TaskOffset{n.copies.own.tasks, n.copies.own.ends, before.tasks, before.ends} {
-		for i := range list {
-			t := list[i].Task
-			if seen[t] || !h.group.HasReplica(t) {
-				continue
-			}
-			seen[t] = true
-			if h.group.HasWarmup(t) {
-				h.lookAtHolders(n, t)
-			}
-			if r, ok := h.soft.restoring[t]; ok && r.member != h.memberID {
-				if owner := h.group.Member(r.member); owner != nil {
-					n.lookRestoring(owner, t, r)
-				}
+	before := h.soft.offsets(h.memberID)
+	for t := range reportedTasks(n.copies.own.tasks, n.copies.own.ends, before.tasks, before.ends) {
+		if !h.group.HasReplica(t) {
+			continue
+		}
+		if h.group.HasWarmup(t) {
+			h.lookAtHolders(n, t)
+		}
+		if r, ok := h.soft.restoring[t]; ok && r.member != h.memberID {
+			if owner := h.group.Member(r.member); owner != nil {
+				n.lookRestoring(owner, t, r)
 			}
 		}
 	}

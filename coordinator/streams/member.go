@@ -227,36 +227,3 @@ func equalPtr[T comparable](a, b *T) bool {
 	}
 	return *a == *b
 }
-
-// takeOffsets keeps the reported task offsets; each list on its own replaces the one reported before.
-func (h *heartbeat) takeOffsets(d *Decision) *coordinator.Error {
-	var err *coordinator.Error
-	if h.req.TaskOffsets != nil {
-		if d.Soft.TaskOffsets, err = sortedOffsets("TaskOffsets", h.req.TaskOffsets); err != nil {
-			return err
-		}
-	}
-	if h.req.TaskEndOffsets != nil {
-		d.Soft.TaskEndOffsets, err = sortedOffsets("TaskEndOffsets", h.req.TaskEndOffsets)
-	}
-	h.offsets = memberOffsets{d.Soft.TaskOffsets, d.Soft.TaskEndOffsets}
-	return err
-}
-
-func sortedOffsets(field string, in []TaskOffset) ([]TaskOffset, *coordinator.Error) {
-	out := make([]TaskOffset, len(in))
-	for i, o := range in {
-		if o.Partition < 0 {
-			return nil, coordinator.Errorf(coordinator.InvalidRequest, "%s contain the negative partition %d.", field, o.Partition)
-		}
-		out[i] = TaskOffset{Task: topology.Task{Subtopology: strings.Clone(o.Subtopology), Partition: o.Partition}, Offset: o.Offset}
-	}
-	slices.SortFunc(out, func(a, b TaskOffset) int { return a.Compare(b.Task) })
-	for i := 1; i < len(out); i++ {
-		if out[i].Task == out[i-1].Task {
-			return nil, coordinator.Errorf(coordinator.InvalidRequest, "Task offsets contain a duplicate entry for subtopology %s and partition %d in %s.",
-				out[i].Subtopology, out[i].Partition, field)
-		}
-	}
-	return out, nil
-}

@@ -155,9 +155,8 @@ var mutations = []mutation{
 	},
 	{
 		6, "a task named twice in the reported offsets is refused before anything changed",
-		"coordinator/streams/member.go",
-		"			return nil, coordinator.Errorf(coordinator.InvalidRequest, \"Task offsets contain a duplicate entry for subtopology %s and partition %d in %s.\",\n				out[i].Subtopology, out[i].Partition, field)\n",
-		"			continue\n",
+		"coordinator/streams/reportedoffsets.go",
+		"			return nil, r.duplicate(field, in, keys[i])\n", "			continue\n",
 		"coordinator/streams", "TestScripts/offsets.txt",
 	},
 	{
