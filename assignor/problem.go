@@ -274,11 +274,6 @@ func knownOffset(offset int64) int64 {
 	return offset
 }
 
-func (p *problem) task(t int32) topology.Task {
-	i := p.subtopology[t]
-	return topology.Task{Subtopology: p.spec.Subtopologies[i].ID, Partition: t - p.firstTask[i]}
-}
-
 func (p *problem) stateful(t int32) bool { return p.hasState[t] }
 
 // rankCandidates sorts by task with one pass of counting, then ranks those of each task: holders of a replica first, higher
