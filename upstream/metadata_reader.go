@@ -111,20 +111,7 @@ func (m *metadataReader) readTopics(r *wireReader) error {
 	stayed := append(m.scratch.stayed[:0], make([]bool, len(m.topics))...)
 	next := 0 // where in order the old topic is expected
 	for range n {
-		code := r.Int16()
-		name := r.bytes()
-		var id [16]byte
-		if r.version >= 10 {
-			id = r.Uuid()
-		}
-		if r.version >= 1 {
-			r.Bool() // internal
-		}
-		whole := m.readPartitions(r)
-		if r.version >= 8 {
-			r.Int32() // authorized operations
-		}
-		r.tags()
+		code, name, id, whole := m.readTopic(r)
 		switch {
 		case !r.Ok():
 			return kbin.ErrNotEnoughData
@@ -164,6 +151,23 @@ func (m *metadataReader) readTopics(r *wireReader) error {
 	m.merge(changed)
 	m.scratch.fresh, m.scratch.freshLed = nil, nil // rarely many, and then of names that another list holds
 	return nil
+}
+
+// readTopic reads a topic of an answer, its partitions into scratch. Whether it could be read says r.
+func (m *metadataReader) readTopic(r *wireReader) (code int16, name []byte, id [16]byte, whole bool) {
+	code, name = r.Int16(), r.bytes()
+	if r.version >= 10 {
+		id = r.Uuid()
+	}
+	if r.version >= 1 {
+		r.Bool() // internal
+	}
+	whole = m.readPartitions(r)
+	if r.version >= 8 {
+		r.Int32() // authorized operations
+	}
+	r.tags()
+	return code, name, id, whole
 }
 
 // absent says that a topic of an answer does not exist. With other errors nobody knows.
