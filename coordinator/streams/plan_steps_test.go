@@ -78,6 +78,59 @@ step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
 	}
 }
 
+// TestAPlanGoesOnFromWarmupsUnderWay: where the stored target has a warm-up already, the first step may move nothing, and what
+// follows when that has caught up is planned all the same.
+func TestAPlanGoesOnFromWarmupsUnderWay(t *testing.T) {
+	s := &script{world: newWorld(), clients: map[string]*scriptClient{}, topologies: map[string]*topology.Topology{"t": {Subtopologies: []topology.Subtopology{
+		{ID: "0", SourceTopics: []string{"in"}, StateChangelogTopics: []topology.InternalTopic{{Name: "cl"}}}}}}}
+	s.setTopic("in", 4)
+	s.setTopic("cl", 4)
+	if _, err := s.request("join", []string{"A"}, map[string]string{"offsets": "0_0:100,0_2:7", "ends": "0_0:100"}); err != nil {
+		t.Fatal(err)
+	}
+	s.assign = hostile(slowly)
+	if _, err := s.request("join", []string{"B"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		in   PlanInput
+		want string
+	}{
+		{PlanInput{}, `  A of PA: 0_0,0_1,0_2,0_3 -> 0_1,0_3
+  B of PB: //0_0 -> 0_0,0_2
+step 1: moved=[0 0 0] dropped=0 records=0 unknown=0
+step 2: moved=[1 0 1] dropped=0 records=0 unknown=1
+  0_0 active A -> B caught up 0
+  0_2 warm-up nobody -> B unknown -1
+step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
+  0_2 active A -> B caught up 0
+`},
+		{PlanInput{Add: 1}, `  A of PA: 0_0,0_1,0_2,0_3 -> 0_1,0_3
+  B of PB: //0_0 -> 0_0,0_2
+  new-1-1 of new-1 added:  -> 
+step 1: moved=[0 0 0] dropped=0 records=0 unknown=0
+step 2: moved=[1 0 1] dropped=0 records=0 unknown=1
+  0_0 active A -> B caught up 0
+  0_2 warm-up nobody -> B unknown -1
+step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
+  0_2 active A -> B caught up 0
+`},
+	} {
+		env := s.env()
+		job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, test.in)
+		if refused != nil {
+			t.Fatal(refused)
+		}
+		p, err := job.Run(always)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, got, _ := strings.Cut(showPlan(p), "\n"); got != test.want || p.Cut {
+			t.Errorf("cut: %v\n%s\nwant\n%s", p.Cut, got, test.want)
+		}
+	}
+}
+
 // TestAPlanEnds: an assignor that never comes to rest does not keep a plan busy for ever.
 func TestAPlanEnds(t *testing.T) {
 	s := &script{world: newWorld(), clients: map[string]*scriptClient{}, topologies: map[string]*topology.Topology{"t": {Subtopologies: []topology.Subtopology{
@@ -191,8 +244,23 @@ func TestPlannedStepsAreWhatHappens(t *testing.T) {
 		disk := map[processTask]bool{}
 		s.steps(disk)
 
+		in := PlanInput{Add: 1, Threads: 1}
+		comes := &simClient{id: "new-1-1", process: "new-1", endpointEpoch: -1, version: 1, alive: true}
+		if rapid.Bool().Draw(t, "came") { // its first warm-up is under way
+			in = PlanInput{}
+			s.clients = append(s.clients, comes)
+			for range 8 * quietRounds {
+				for _, c := range s.clients {
+					c.apply()
+					s.beat(c)
+				}
+				if s.settled() {
+					break
+				}
+			}
+		}
 		env := s.env()
-		job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, PlanInput{Add: 1, Threads: 1})
+		job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, in)
 		if refused != nil {
 			t.Fatal(refused)
 		}
@@ -200,7 +268,11 @@ func TestPlannedStepsAreWhatHappens(t *testing.T) {
 		if err != nil || p.Cut {
 			t.Fatal(err, p.Cut)
 		}
-		s.clients = append(s.clients, &simClient{id: "new-1-1", process: "new-1", endpointEpoch: -1, version: 1, alive: true})
+		if in.Add > 0 {
+			s.clients = append(s.clients, comes)
+		} else if first := &p.Steps[0]; len(first.Moves) == 0 {
+			p.Steps = p.Steps[1:] // the stored target
+		}
 		happened := s.steps(disk)
 		if len(happened) != len(p.Steps) {
 			t.Fatalf("%d targets, planned were %d:\n%s", len(happened), len(p.Steps), showPlan(p))

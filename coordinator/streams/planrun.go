@@ -31,8 +31,9 @@ func (j *PlanJob) Run(more func() bool) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
+		first := len(r.plan.Steps) == 0 // its warm-ups may be under way already, so that it moves nothing and others follow all the same
 		moved := r.step(goals)
-		if !hasWarmups(goals) || !moved && len(r.plan.Steps) > 0 {
+		if !hasWarmups(goals) || !moved && !first {
 			break
 		}
 		if len(r.plan.Steps) >= maxPlanSteps || !more() {
