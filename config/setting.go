@@ -41,6 +41,8 @@ func (s Setting) Env() string {
 // Allowed tells people what the setting accepts.
 func (s Setting) Allowed() string {
 	switch {
+	case len(s.allowed) > 0 && s.kind == kindList:
+		return "one or more of " + strings.Join(s.allowed, ", ") + ", separated by commas"
 	case len(s.allowed) > 0:
 		return "one of " + strings.Join(s.allowed, ", ")
 	case s.kind == kindInt && s.max == math.MaxInt32:

@@ -53,7 +53,7 @@ var settings = []Setting{
 	{Name: "group.streams.task.offset.interval.ms", Help: "How often members report positions of their tasks.", Default: "60000", kind: kindInt, min: 1, max: maxInt32},
 	{Name: "group.streams.min.task.offset.interval.ms", Help: "Smallest task offset interval.", Default: "15000", kind: kindInt, min: 1, max: maxInt32},
 	{Name: "group.streams.acceptable.recovery.lag", Help: "A copy of a task that is behind by no more records counts as caught up.", Default: "10000", kind: kindInt, min: 0, max: math.MaxInt64},
-	{Name: "group.streams.assignors", Help: "Assignors that groups may use; the first is the default.", Default: "sticky,highly_available,auto", kind: kindList, allowed: []string{"sticky", "highly_available", "auto"}},
+	{Name: "group.streams.assignors", Help: "Assignors that groups may choose; the first is the default.", Default: "sticky,highly_available,auto", kind: kindList, allowed: []string{"sticky", "highly_available", "auto"}},
 	{Name: "group.streams.rack.aware.assignment.tags", Help: "Client tags over which standbys are spread.", Default: "", kind: kindList},
 	{Name: "group.streams.rack.aware.assignment.strategy", Help: "Whether active tasks prefer members in the rack of their partitions' leaders: none, or min_traffic, as far as the balance allows it.", Default: "none", kind: kindString, allowed: rackStrategies},
 	{Name: "group.streams.assignor.offload.enable", Help: "Compute the assignments of large groups beside the shard, so that heartbeats of all groups go on.", Default: "true", kind: kindBool},

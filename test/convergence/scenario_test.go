@@ -31,8 +31,8 @@ var scenarios = []scenario{
 	{name: "a process is killed", processes: 4, standbys: []int32{0, 1}, play: crash, silence: true},
 	{name: "killed, back after 10 s with its disk", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return crashAndReturn(w, true) }, silence: true},
 	{name: "killed, back after 10 s, state lost", processes: 4, standbys: []int32{0, 1}, play: func(w *world) error { return crashAndReturn(w, false) }, silence: true},
-	{name: "a standby more", processes: 4, standbys: []int32{0}, standbysAfter: ptr(1)},
-	{name: "a standby less", processes: 4, standbys: []int32{1}, standbysAfter: ptr(0)},
+	{name: "one more standby", processes: 4, standbys: []int32{0}, standbysAfter: ptr(1)},
+	{name: "one standby less", processes: 4, standbys: []int32{1}, standbysAfter: ptr(0)},
 }
 
 // scaleOut starts processes 10 s apart.
