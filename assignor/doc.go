@@ -3,7 +3,7 @@
 //
 // It must not know sockets, disks, clocks, random numbers, loggers, or how a group is stored.
 //
-// Start at sticky.go, whose Assign is the list of its steps; DESIGN.md has the reasons. The files:
+// Start at sticky.go, whose solveSticky is the list of its steps; DESIGN.md has the reasons. The files:
 //
 //   - assignor.go, offsets.go: input and output; stale.go: the assignment in which everybody keeps what it has
 //   - problem.go, scratch.go: the input in dense integers; solution.go, pool.go, turns.go: a placement that grows, and who is least loaded
