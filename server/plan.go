@@ -151,6 +151,7 @@ func planView(p *streams.Plan) web.GroupPlan {
 		v.Steps = append(v.Steps, s)
 		v.Active, v.Standby, v.Warmup, v.Dropped = v.Active+s.Active, v.Standby+s.Standby, v.Warmup+s.Warmup, v.Dropped+s.Dropped
 		v.Records, v.Unknown = v.Records+s.Records, v.Unknown+s.Unknown
+		v.ActiveRecords, v.ActiveUnknown = v.ActiveRecords+s.ActiveRecords, v.ActiveUnknown+s.ActiveUnknown
 	}
 	return v
 }
@@ -158,16 +159,22 @@ func planView(p *streams.Plan) web.GroupPlan {
 func planStep(s *streams.PlanStep) web.PlanStep {
 	v := web.PlanStep{Moves: []web.PlanMove{}, PlanTotals: web.PlanTotals{
 		Active: s.Moved[record.RoleActive], Standby: s.Moved[record.RoleStandby], Warmup: s.Moved[record.RoleWarmup], Dropped: s.Dropped,
-		Records: s.Records, Unknown: s.Unknown,
+		Records: s.Records, Unknown: s.Unknown, ActiveRecords: s.ActiveRecords, ActiveUnknown: s.ActiveUnknown,
 	}}
 	for i := range s.Moves {
-		m := &s.Moves[i]
-		v.Moves = append(v.Moves, web.PlanMove{
-			Task: fmt.Sprintf("%s_%d", m.Task.Subtopology, m.Task.Partition), Role: roleText(m.Role), From: m.From, To: m.To,
-			Restore: restoreTexts[m.Restore], Records: m.Records,
-		})
+		v.Moves = append(v.Moves, planMove(&s.Moves[i]))
+	}
+	for i := range s.Underway {
+		v.Underway = append(v.Underway, planMove(&s.Underway[i]))
 	}
 	return v
+}
+
+func planMove(m *streams.PlanMove) web.PlanMove {
+	return web.PlanMove{
+		Task: fmt.Sprintf("%s_%d", m.Task.Subtopology, m.Task.Partition), Role: roleText(m.Role), From: m.From, To: m.To,
+		Restore: restoreTexts[m.Restore], Records: m.Records,
+	}
 }
 
 var restoreTexts = [...]string{

@@ -82,9 +82,13 @@ type PlanTotals struct {
 	Standby int `json:"movedStandby"`
 	Warmup  int `json:"movedWarmup"`
 	Dropped int `json:"dropped"`
-	// Records are the changelog records to restore, as far as that is known, and Unknown counts the moves of which it is not.
-	Records int64 `json:"records"`
-	Unknown int   `json:"unknown"`
+	// Records are the changelog records to restore, as far as that is known, and Unknown counts the moves and the warm-ups under way
+	// of which it is not. ActiveRecords and ActiveUnknown are the part of active tasks, which stand still until they are restored;
+	// the rest are copies in the background.
+	Records       int64 `json:"records"`
+	Unknown       int   `json:"unknown"`
+	ActiveRecords int64 `json:"activeRecords"`
+	ActiveUnknown int   `json:"activeUnknown"`
 }
 
 // PlanMember is a member before and after a plan. Numbers are those of tasks.
@@ -109,6 +113,8 @@ type PlanStep struct {
 	PlanTotals
 	// Moves are by role and task; there may be fewer than the numbers say.
 	Moves []PlanMove `json:"moves"`
+	// Underway are the warm-ups that the first step leaves where they are under way before it. They are no moves.
+	Underway []PlanMove `json:"underway,omitempty"`
 }
 
 // PlanMove is one task that gets another holder; "" stands for nobody.

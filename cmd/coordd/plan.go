@@ -121,6 +121,8 @@ func planRows(t *table, p *web.GroupPlan) {
 		t.row("nothing moves")
 	} else {
 		t.row("moves: " + movesText(&p.PlanTotals))
+	}
+	if underway := len(p.Steps) > 0 && len(p.Steps[0].Underway) > 0; underway || !nothingMoves(&p.PlanTotals) {
 		t.row("to restore: " + recordsText(&p.PlanTotals))
 	}
 	for _, note := range p.Notes {
@@ -181,7 +183,7 @@ const (
 func planStepRows(t *table, p *web.GroupPlan, i int, names map[string]string) {
 	s := &p.Steps[i]
 	switch {
-	case len(p.Steps) == 1 && nothingMoves(&s.PlanTotals):
+	case len(p.Steps) == 1 && nothingMoves(&s.PlanTotals) && len(s.Underway) == 0:
 		return
 	case i > maxListedSteps:
 		return
@@ -199,10 +201,13 @@ func planStepRows(t *table, p *web.GroupPlan, i int, names map[string]string) {
 		t.row(fmt.Sprintf("step %d of %d, %s: %s; to restore: %s", i+1, len(p.Steps), when, movesText(&s.PlanTotals), recordsText(&s.PlanTotals)))
 	}
 	t.row("TASK", "ROLE", "FROM", "TO", "RESTORE")
+	for _, m := range s.Underway[:min(len(s.Underway), maxListedMoves)] {
+		t.row(m.Task, m.Role, "under way", nameOf(names, m.To), restoreText(m))
+	}
 	for _, m := range s.Moves[:min(len(s.Moves), maxListedMoves)] {
 		t.row(m.Task, m.Role, nameOf(names, m.From), nameOf(names, m.To), restoreText(m))
 	}
-	if more := s.Active + s.Standby + s.Warmup + s.Dropped - min(len(s.Moves), maxListedMoves); more > 0 {
+	if more := s.Active + s.Standby + s.Warmup + s.Dropped - min(len(s.Moves), maxListedMoves) + max(0, len(s.Underway)-maxListedMoves); more > 0 {
 		t.row(fmt.Sprintf("and %d more; '-o json' lists all", more), "", "", "", "")
 	}
 }
@@ -265,18 +270,31 @@ func movesText(n *web.PlanTotals) string {
 	return text
 }
 
+// recordsText tells active tasks, which stand still until they are restored, from copies.
 func recordsText(n *web.PlanTotals) string {
-	records := strconv.FormatInt(n.Records, 10) + " records"
-	if n.Records == 1 {
-		records = "1 record"
+	var parts []string
+	if n.ActiveRecords > 0 || n.ActiveUnknown > 0 {
+		parts = append(parts, lackText(n.ActiveRecords, n.ActiveUnknown)+" by active tasks that stand still until then")
 	}
-	switch {
-	case n.Unknown > 0 && n.Records == 0:
-		return "not known for " + plural(n.Unknown, "move")
-	case n.Unknown > 0:
-		return records + ", and what is not known for " + plural(n.Unknown, "move")
-	case n.Records == 0:
+	if records, unknown := n.Records-n.ActiveRecords, n.Unknown-n.ActiveUnknown; records > 0 || unknown > 0 {
+		parts = append(parts, lackText(records, unknown)+" by copies in the background")
+	}
+	if len(parts) == 0 {
 		return "nothing"
 	}
-	return records
+	return strings.Join(parts, "; ")
+}
+
+func lackText(records int64, unknown int) string {
+	text := strconv.FormatInt(records, 10) + " records"
+	if records == 1 {
+		text = "1 record"
+	}
+	switch {
+	case unknown > 0 && records == 0:
+		return "what is not known of " + plural(unknown, "task")
+	case unknown > 0:
+		return text + ", and what is not known of " + plural(unknown, "task")
+	}
+	return text
 }

@@ -30,7 +30,7 @@ func (c cluster) LocalPlan(ctx context.Context, r web.PlanRequest) (web.GroupPla
 
 // planSample is the plan of one that leaves and one that comes.
 func planSample() web.GroupPlan {
-	totals := web.PlanTotals{Active: 2, Standby: 1, Dropped: 1, Records: 1234, Unknown: 1}
+	totals := web.PlanTotals{Active: 2, Standby: 1, Dropped: 1, Records: 1234, Unknown: 1, ActiveRecords: 1234}
 	return web.GroupPlan{
 		GroupSummary: web.GroupSummary{Group: "app", State: "Stable", Shard: 3, Coordinator: 1, Epoch: 7, AssignmentEpoch: 7, Members: 2},
 		Assignor:     "sticky", Threads: 1, Notes: []string{"1 of 2 members have reported offsets of tasks; what the others have to restore is not known"},
@@ -93,7 +93,7 @@ new-1-1  comes   -       -          new-1    0 -> 1  0        0
 m1               c1      /10.0.0.1  p1       1 -> 2  0 -> 1   1 -> 0
 
 moves: 2 active, 1 standby, 0 warm-up; 1 given up
-to restore: 1234 records, and what is not known for 1 move
+to restore: 1234 records by active tasks that stand still until then; what is not known of 1 task by copies in the background
 note: 1 of 2 members have reported offsets of tasks; what the others have to restore is not known
 
 TASK  ROLE     FROM         TO           RESTORE
@@ -116,9 +116,9 @@ new-1-1  comes   -       -          new-1    0 -> 1  0        0
 m1               c1      /10.0.0.1  p1       1 -> 2  0 -> 1   1 -> 0
 
 moves: 1 active, 0 standby, 2 warm-up
-to restore: 55 records
+to restore: 55 records by copies in the background
 
-step 1 of 2, at once: 0 active, 0 standby, 1 warm-up; to restore: 55 records
+step 1 of 2, at once: 0 active, 0 standby, 1 warm-up; to restore: 55 records by copies in the background
 TASK  ROLE     FROM    TO       RESTORE
 0_1   warm-up  nobody  new-1-1  55
 
@@ -126,6 +126,28 @@ step 2 of 2, when the warm-ups of step 1 have caught up: 1 active, 0 standby, 1 
 TASK  ROLE     FROM         TO       RESTORE
 0_1   active   c1/10.0.0.1  new-1-1  caught up
 0_2   warm-up  nobody       new-1-1  from scratch
+`},
+		{"under way", func(p *web.GroupPlan) {
+			p.PlanTotals, p.Notes, p.Complete = web.PlanTotals{Records: 55}, []string{}, false
+			p.MemberList = []web.PlanMember{{Member: "m1", ClientID: "c", Host: "/10.0.0.1", ProcessID: "p1", WarmupBefore: 1, WarmupAfter: 1}}
+			p.Steps = []web.PlanStep{{PlanTotals: p.PlanTotals, Moves: []web.PlanMove{},
+				Underway: []web.PlanMove{{Task: "0_1", Role: "warm-up", To: "m1", Restore: "behind", Records: 55}}}}
+		}, `
+GROUP  STATE   EPOCH  ASSIGNOR  SHARD  COORDINATOR
+app    Stable  7      sticky    3      1
+
+      MEMBERS  PROCESSES  ACTIVE BY MEMBER  ACTIVE BY PROCESS  STANDBY BY MEMBER
+now   2        2          1 to 2            1 to 2             0
+then  2        2          1 to 2            1 to 2             0 to 1
+
+MEMBER    CLIENT  HOST       PROCESS  ACTIVE  STANDBY  WARM-UP
+m1        c       /10.0.0.1  p1       0       0        1
+
+nothing moves
+to restore: 55 records by copies in the background
+
+TASK  ROLE     FROM       TO          RESTORE
+0_1   warm-up  under way  c/10.0.0.1  55
 `},
 		{"nothing", func(p *web.GroupPlan) {
 			p.PlanTotals, p.Steps, p.Notes = web.PlanTotals{}, []web.PlanStep{{Moves: []web.PlanMove{}}}, []string{}
@@ -236,7 +258,7 @@ func TestPlanInJSON(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, field := range []string{"group", "epoch", "assignor", "threads", "notes", "before", "after", "members", "processes", "activeMin", "activeMax", "standbyMin",
-		"standbyMax", "processActiveMin", "processActiveMax", "movedActive", "movedStandby", "movedWarmup", "dropped", "records", "unknown", "complete", "stateful",
+		"standbyMax", "processActiveMin", "processActiveMax", "movedActive", "movedStandby", "movedWarmup", "dropped", "records", "unknown", "activeRecords", "activeUnknown", "complete", "stateful",
 		"reporting", "memberList", "member", "instanceId", "clientId", "host", "processId", "added", "removed", "activeBefore", "activeAfter", "standbyBefore",
 		"standbyAfter", "warmupBefore", "warmupAfter", "steps", "moves", "task", "role", "from", "to", "restore"} {
 		if !strings.Contains(stdout, `"`+field+`": `) {

@@ -79,10 +79,12 @@ type PlanStep struct {
 	Dropped int
 	// Moves are in the order of roles and tasks; there may be fewer than Moved and Dropped count.
 	Moves []PlanMove
-	// Records are the changelog records that have to be restored, as far as that is known, and Unknown counts the moves of which
-	// it is not.
-	Records int64
-	Unknown int
+	// Underway are the warm-ups that the first step leaves where they are under way before it. They are no moves.
+	Underway []PlanMove
+	// Records are the changelog records that have to be restored, as far as that is known, and Unknown counts the moves and the
+	// warm-ups under way of which it is not. ActiveRecords and ActiveUnknown are the part of active tasks.
+	Records, ActiveRecords int64
+	Unknown, ActiveUnknown int
 }
 
 // PlanMove is one task that gets another holder. From is "" where nobody gives it up, To where nobody gets it.

@@ -98,7 +98,8 @@ func TestAPlanGoesOnFromWarmupsUnderWay(t *testing.T) {
 	}{
 		{PlanInput{}, `  A of PA: 0_0,0_1,0_2,0_3 -> 0_1,0_3
   B of PB: //0_0 -> 0_0,0_2
-step 1: moved=[0 0 0] dropped=0 records=0 unknown=0
+step 1: moved=[0 0 0] dropped=0 records=0 unknown=1
+  0_0 under way to B unknown -1
 step 2: moved=[1 0 1] dropped=0 records=0 unknown=1
   0_0 active A -> B caught up 0
   0_2 warm-up nobody -> B unknown -1
@@ -108,7 +109,8 @@ step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
 		{PlanInput{Add: 1}, `  A of PA: 0_0,0_1,0_2,0_3 -> 0_1,0_3
   B of PB: //0_0 -> 0_0,0_2
   new-1-1 of new-1 added:  -> 
-step 1: moved=[0 0 0] dropped=0 records=0 unknown=0
+step 1: moved=[0 0 0] dropped=0 records=0 unknown=1
+  0_0 under way to B unknown -1
 step 2: moved=[1 0 1] dropped=0 records=0 unknown=1
   0_0 active A -> B caught up 0
   0_2 warm-up nobody -> B unknown -1

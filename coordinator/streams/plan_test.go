@@ -81,6 +81,9 @@ func showPlan(p *Plan) string {
 	}
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "step %d: moved=%v dropped=%d records=%d unknown=%d\n", i+1, s.Moved, s.Dropped, s.Records, s.Unknown)
+		for _, m := range s.Underway {
+			fmt.Fprintf(&b, "  %s_%d under way to %s %s %d\n", m.Task.Subtopology, m.Task.Partition, m.To, restores[m.Restore], m.Records)
+		}
 		for _, m := range s.Moves {
 			restore := restores[m.Restore]
 			if m.Restore != RestoreNothing {

@@ -144,14 +144,10 @@ func (r *planRun) step(goals assignor.Assignment) bool {
 				continue
 			}
 			s.Moved[m.Role]++
-			m.Restore, m.Records = r.restore(m.Task, r.process[m.To])
-			switch {
-			case m.Restore == RestoreNothing || m.Restore == RestoreCaughtUp:
-			case m.Records < 0:
-				s.Unknown++
-			default:
-				s.Records = addRecords(s.Records, m.Records)
-			}
+			r.count(&s, m)
+		}
+		if len(r.plan.Steps) == 0 {
+			r.underway(&s, goals)
 		}
 		s.Moves = moves[:min(len(moves), maxPlanMoves-r.listed)]
 		r.listed += len(s.Moves)
@@ -161,6 +157,42 @@ func (r *planRun) step(goals assignor.Assignment) bool {
 		r.held[id] = goals[id]
 	}
 	return len(moves) > 0
+}
+
+// underway lists the warm-ups of before that go on.
+func (r *planRun) underway(s *PlanStep, goals assignor.Assignment) {
+	for _, id := range r.ids {
+		had, has := r.held[id], goals[id]
+		for t := range had.Warmup.All() {
+			if !has.Warmup.Contains(t) {
+				continue
+			}
+			m := PlanMove{Task: t, Role: record.RoleWarmup, To: id}
+			r.count(s, &m)
+			if len(s.Underway) < maxPlanMoves {
+				s.Underway = append(s.Underway, m)
+			}
+		}
+	}
+}
+
+// count finds what the receiver of a task has to restore, and adds it to a step.
+func (r *planRun) count(s *PlanStep, m *PlanMove) {
+	m.Restore, m.Records = r.restore(m.Task, r.process[m.To])
+	active := m.Role == record.RoleActive
+	switch {
+	case m.Restore == RestoreNothing || m.Restore == RestoreCaughtUp:
+	case m.Records < 0:
+		s.Unknown++
+		if active {
+			s.ActiveUnknown++
+		}
+	default:
+		s.Records = addRecords(s.Records, m.Records)
+		if active {
+			s.ActiveRecords = addRecords(s.ActiveRecords, m.Records)
+		}
+	}
 }
 
 func addRecords(a, b int64) int64 {
