@@ -40,6 +40,9 @@ type Member struct {
 	NoWarmups bool
 	// Ready are warm-up tasks of Current that count as caught up although their lag is not known.
 	Ready topology.Tasks
+	// Stalled are tasks of which a warm-up of the member is known to be behind and has made no progress for long, or made none
+	// as long as the member had it. They may be of others than Current. Their warm-ups come after those of all others.
+	Stalled topology.Tasks
 	// Restoring are active tasks of Current whose state the member has lost, by its own reports.
 	Restoring topology.Tasks
 }

@@ -36,7 +36,7 @@ func drawCluster(t *rapid.T) Spec {
 		m := Member{ID: fmt.Sprintf("m%02d", i*7%60), ProcessID: fmt.Sprintf("p%d", rapid.IntRange(1, processes).Draw(t, "process"))}
 		if rapid.Bool().Draw(t, "has tasks") {
 			m.Current = topology.Assignment{Active: set("active").WithEpoch(1), Standby: set("standby"), Warmup: set("warmup")}
-			m.Ready, m.Restoring = set("ready"), set("restoring")
+			m.Ready, m.Restoring, m.Stalled = set("ready"), set("restoring"), set("stalled")
 		}
 		if rapid.Bool().Draw(t, "reports") {
 			m.Offsets = OffsetsOf(rapid.MapOfN(task, offset, 0, 6).Draw(t, "offsets"))

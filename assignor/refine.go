@@ -36,6 +36,7 @@ func newRefiner(s *solution, c *claims) *refiner {
 
 // refine works through the tasks that cannot go at once to whom they are desired: those that have a warm-up there already
 // first and those last whose desired owner is away, then those with the fewest processes that are caught up, then in the order of tasks.
+// Whose copies there make no progress come after all: they would hold the budget for ever.
 //
 // As long as a task waits, the standbys of all stay where they are: so the next step finds them where this one left them, and
 // a task that moves keeps the standby that it has. When none waits they move only for a better placement.
@@ -48,12 +49,15 @@ func (r *refiner) refine() {
 		if !r.waits(t) {
 			continue
 		}
-		key := fewestFirst(r.claims.numCaughtUp(t), t)
-		if r.claims.in(t, r.process[r.copiesOf(t)[0]]).role != warmup {
+		key, wanted := fewestFirst(r.claims.numCaughtUp(t), t), r.process[r.copiesOf(t)[0]]
+		if r.claims.in(t, wanted).role != warmup {
 			key |= 1 << 62
 			if r.claims.isAway(r.copiesOf(t)[0]) {
 				key |= 1 << 61
 			}
+		}
+		if r.claims.stalled != nil && r.claims.stalled[kept{t, wanted}] {
+			key |= 1 << 63
 		}
 		waiting = append(waiting, key)
 	}

@@ -20,6 +20,8 @@ type state struct {
 	// away are the members that are away, nil where none is, and present is how many members of a process could run a task now.
 	away    []bool
 	present []int32
+	// stalled are the tasks that make no progress in a process, which stands for the member; nil for none.
+	stalled map[kept]bool
 	// scratch is what replicasOf returned last.
 	scratch []replica
 }
@@ -53,9 +55,10 @@ type replica struct {
 func newState(p *problem) *state {
 	s := &state{problem: p, owner: slices.Clone(p.prevActive), known: slices.Clone(p.candidates)}
 	for m, i := range p.members {
-		if member := &p.spec.Members[i]; len(member.Ready)+len(member.Restoring) > 0 {
+		if member := &p.spec.Members[i]; len(member.Ready)+len(member.Restoring)+len(member.Stalled) > 0 {
 			s.mark(&s.ready, member.Ready, int32(m))
 			s.mark(&s.lost, member.Restoring, int32(m))
+			s.mark(&s.stalled, member.Stalled, s.process[m])
 		}
 	}
 	s.readAway()

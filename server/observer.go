@@ -89,6 +89,10 @@ func (o *observer) event(number uint32, e shard.Event) {
 		o.log.Warn("warm-ups count as caught up: nothing was reported by which it is known how far behind they are; their tasks move now, and "+
 			"their member may have to restore them first", "group", cut(e.Group), "member", cut(e.Unreported.Member), "tasks", cut(taskList(e.Unreported.Tasks)),
 			"after", time.Duration(e.Unreported.AfterMs)*time.Millisecond)
+	case e.Stalled != nil:
+		o.log.Warn("a warm-up makes no progress, others come first: look at its member's log and disk, and at the changelog's leaders", "group", cut(e.Group), "member", cut(e.Stalled.Member),
+			"task", cut(taskList(topology.NewTasks(e.Stalled.Task))), "offset", e.Stalled.Offset, "end", e.Stalled.End,
+			"after", time.Duration(e.Stalled.AfterMs)*time.Millisecond)
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:

@@ -65,6 +65,7 @@ func TestNamesInTheLogAreCut(t *testing.T) {
 		{Group: long, Grace: &streams.GraceChange{Problem: long}},
 		{Group: long, Expired: true},
 		{Group: long, Unreported: &streams.WarmupUnreported{Member: long, Tasks: topology.NewTasks(topology.Task{Subtopology: long})}},
+		{Group: long, Stalled: &streams.WarmupStalled{Member: long, Task: topology.Task{Subtopology: long}}},
 		{Group: long, Before: streams.StateEmpty, After: streams.StateDead},
 	} {
 		out.Reset()

@@ -225,6 +225,8 @@ func (m *Machine) runEffects(id string, effects []streams.Effect) {
 			}
 		case streams.WarmupUnreported:
 			m.host.Observe(Event{Group: id, Unreported: &e})
+		case streams.WarmupStalled:
+			m.host.Observe(Event{Group: id, Stalled: &e})
 		}
 	}
 }

@@ -47,7 +47,7 @@ const (
 
 // noticed are the reasons for an epoch that any heartbeat may be the first to notice; they say nothing of its member.
 const noticed = streams.CauseTopicChange | streams.CauseValidation | streams.CauseConfigChange |
-	streams.CauseWarmup | streams.CauseStateLost
+	streams.CauseWarmup | streams.CauseStateLost | streams.CauseStalled
 
 // mayHold says whether the answer of a decision may be held: it repeats what the member knows, nothing is expected from
 // the member and the request changed nothing that others see of it. A heartbeat that noticed new topics is held when that is

@@ -84,6 +84,8 @@ type Event struct {
 	Grace *streams.GraceChange
 	// Unreported is set when warm-ups count as caught up because nothing is reported of them.
 	Unreported *streams.WarmupUnreported
+	// Stalled is set when a warm-up makes no progress.
+	Stalled *streams.WarmupStalled
 	// Expired says that the group was deleted because it was empty for so long.
 	Expired bool
 	// Refused is an error that was answered to a member.

@@ -27,7 +27,9 @@ type warmup struct {
 	at int64
 	// ready says that it counts as caught up because nothing was reported of it.
 	ready bool
-	// raised is the group epoch that was raised because it is caught up; 0 when none was. Where the group's epoch is lower that one
+	// stalled says that it is known to be behind and made no progress for as long; it is kept when the member has to give the warm-up up.
+	stalled bool
+	// raised is the group epoch that was raised because it is caught up, or stalled; 0 when none was. Where the group's epoch is lower that one
 	// is not in the log.
 	raised int32
 }
@@ -51,6 +53,18 @@ type WarmupUnreported struct {
 }
 
 func (WarmupUnreported) effect() {}
+
+// WarmupStalled says that a warm-up of a member is known to be behind and makes no progress.
+type WarmupStalled struct {
+	Member string
+	Task   topology.Task
+	// Offset is where it is, End how far it has to come at least.
+	Offset, End int64
+	// AfterMs is for how long it made no progress.
+	AfterMs int64
+}
+
+func (WarmupStalled) effect() {}
 
 // copies sees what members have reported: with the lists of the one in the middle of its heartbeat.
 type copies struct {
@@ -185,13 +199,18 @@ func (c *copies) behind(m *fsm.Member, t topology.Task) (records int64, known bo
 	return max(0, end-offset), true
 }
 
-// far says that the member's copy is known to be behind. Where nobody knows the end, it is no less than where another copy is
-// that a member runs. Of members whose clients report nothing, what others of the process say of the folder tells nothing.
+// far says that the member's copy is known to be behind. Of members whose clients report nothing, what others of the process
+// say of the folder tells nothing.
 func (c *copies) far(m *fsm.Member, t topology.Task) bool {
 	offset, told := c.offset(m, t)
 	if s := c.soft.Members[m.ID]; !told || s != nil && s.old {
 		return false
 	}
+	return c.leastEnd(t)-offset > c.lag
+}
+
+// leastEnd is the end of the task's changelog; where nobody knows it, it is no less than where a copy is that a member runs.
+func (c *copies) leastEnd(t topology.Task) int64 {
 	end, known := c.end(t)
 	if !known {
 		for _, holder := range c.holders(t) {
@@ -200,7 +219,7 @@ func (c *copies) far(m *fsm.Member, t topology.Task) bool {
 			}
 		}
 	}
-	return end-offset > c.lag
+	return end
 }
 
 // restores says whether the member restores an active task that it is far behind with: its replicas have to wait for that.
@@ -250,8 +269,8 @@ func usesWarmups(env *Env) bool {
 
 // memberCopies is what is known of a member's copies beside its offsets.
 type memberCopies struct {
-	old, disconnected bool
-	ready, restoring  []topology.Task
+	old, disconnected         bool
+	ready, stalled, restoring []topology.Task
 }
 
 // memberCopies are those of all members of whom something is known.
@@ -261,7 +280,8 @@ func (s *Soft) memberCopies() map[string]memberCopies {
 		return all
 	}
 	for id, m := range s.Members {
-		if c := (memberCopies{old: m.old, disconnected: m.disconnected(), ready: m.readyWarmups()}); c.old || c.disconnected || c.ready != nil {
+		c := memberCopies{old: m.old, disconnected: m.disconnected(), ready: m.readyWarmups(), stalled: m.stalledWarmups()}
+		if c.old || c.disconnected || c.ready != nil || c.stalled != nil {
 			all[id] = c
 		}
 	}
@@ -286,18 +306,35 @@ func (m *SoftMember) readyWarmups() (list []topology.Task) {
 	return list
 }
 
+// stalledWarmups are the tasks of which the member's warm-ups make, or made, no progress.
+func (m *SoftMember) stalledWarmups() (list []topology.Task) {
+	if m == nil {
+		return nil
+	}
+	for i := range m.warmups {
+		if m.warmups[i].stalled {
+			list = append(list, m.warmups[i].Task)
+		}
+	}
+	return list
+}
+
 // tell tells an assignor of the member's copies, as far as they are of its current tasks.
 func (c *memberCopies) tell(m *assignor.Member) {
 	m.NoWarmups, m.Away = c.old, m.Away || c.disconnected
 	if m.Ready = m.Current.Warmup; !c.old {
 		m.Ready = topology.NewTasks(c.ready...).Intersect(m.Current.Warmup)
 	}
+	m.Stalled = topology.NewTasks(c.stalled...)
 	m.Restoring = topology.NewTasks(c.restoring...).Intersect(m.Current.Active.WithoutEpochs())
 }
 
 // copiesNow is what is known of the copies of the member in the middle of its heartbeat.
 func (h *heartbeat) copiesNow() memberCopies {
 	c := memberCopies{old: h.req.Version < 1, ready: h.entry.readyWarmups()}
+	if !h.joining() { // who begins anew may get on
+		c.stalled = h.entry.stalledWarmups()
+	}
 	if h.soft == nil {
 		return c
 	}

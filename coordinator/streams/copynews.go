@@ -54,6 +54,20 @@ func (n *copyNews) look(m *fsm.Member, w warmup) {
 			n.mark(m, w)
 			n.raise(CauseWarmup, fmt.Sprintf("it is not known how far behind warm-up %s on %s is", taskText(w.Task), m.ID))
 		}
+	case w.stalled && n.copies.far(m, w.Task):
+		switch offset, _ := n.copies.offset(m, w.Task); {
+		case offset != w.at:
+			n.again = true
+			n.mark(m, warmup{Task: w.Task})
+		case !n.quiet && !raisedBefore(n.copies.group, w.raised):
+			w.raised = n.epoch
+			n.mark(m, w)
+			n.raise(CauseStalled, fmt.Sprintf("warm-up %s on %s stays at %d of %d records", taskText(w.Task), m.ID, offset, n.copies.leastEnd(w.Task)))
+		}
+	case w.stalled:
+		n.again = true
+		n.mark(m, warmup{Task: w.Task})
+		n.look(m, warmup{Task: w.Task})
 	case known && records <= n.copies.lag:
 		if !n.quiet && !raisedBefore(n.copies.group, w.raised) {
 			w.raised = n.epoch
@@ -145,6 +159,7 @@ func (h *heartbeat) noticeCopies(d *Decision) {
 	if h.offsets.tasks != nil || h.offsets.ends != nil {
 		h.noticeLost(n)
 		h.noticeCaughtUp(n)
+		h.noticeProgress(n)
 	}
 	if due := h.env.Now + warmupPatience(h.env.Settings); n.again {
 		d.Soft.Warmup = earlier(h.soft.WarmupDue, due)
@@ -180,6 +195,20 @@ func (h *heartbeat) noticeCaughtUp(n *copyNews) {
 		if r, ok := h.soft.restoring[t]; ok && r.member != h.memberID {
 			if owner := h.group.Member(r.member); owner != nil {
 				n.lookRestoring(owner, t, r)
+			}
+		}
+	}
+}
+
+// noticeProgress forgets what made no progress when it was a warm-up, and gets on as another copy.
+func (h *heartbeat) noticeProgress(n *copyNews) {
+	if h.entry == nil {
+		return
+	}
+	for _, w := range h.entry.warmups {
+		if w.stalled && !h.current.Assigned.Warmup.Contains(w.Task) {
+			if offset, ok := reported(n.copies.own.tasks, w.Task); ok && offset > w.at {
+				n.mark(h.hard, warmup{Task: w.Task})
 			}
 		}
 	}

@@ -125,11 +125,13 @@ const (
 	CauseWarmup
 	// CauseStateLost: the owner of an active task has to restore its state, which another process has.
 	CauseStateLost
+	// CauseStalled: a warm-up is known to be behind and makes no progress, so that others have their turn.
+	CauseStalled
 )
 
 var causeNames = [...]string{"join", "member changed", "static member replaced", "topology", "topics changed",
 	"topology validation changed", "settings changed", "leave", "session expired", "rebalance timeout", "disconnected",
-	"resumed", "warm-up caught up", "state lost"}
+	"resumed", "warm-up caught up", "state lost", "warm-up stalled"}
 
 // String lists the reasons for people.
 func (k CauseKind) String() string {

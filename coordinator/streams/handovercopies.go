@@ -50,7 +50,7 @@ func (s *Soft) appendCopies(b []byte, ids []string, now int64) []byte {
 		b = append(appendString(b, id), bit(m.old))
 		b = binary.AppendUvarint(b, uint64(len(m.warmups)))
 		for _, w := range m.warmups {
-			b = append(appendPassed(appendTask(b, w.Task), w.since, now), bit(w.ready))
+			b = append(appendPassed(appendTask(b, w.Task), w.since, now), bit(w.ready)|bit(w.stalled)<<1)
 			b = binary.AppendUvarint(b, uint64(max(0, w.at)))
 		}
 		b = binary.AppendUvarint(b, uint64(len(lost[id])))
@@ -86,7 +86,10 @@ func (r *handoverReader) copies() []copiesHandover {
 		c.id, c.old = r.string(), r.uvarint() == 1
 		c.warmups = make([]warmup, r.count(minWarmupHandover))
 		for k := range c.warmups {
-			c.warmups[k] = warmup{Task: r.task(), since: r.ms(), ready: r.uvarint() == 1, at: r.offset()}
+			w := warmup{Task: r.task(), since: r.ms()}
+			is := r.uvarint()
+			w.ready, w.stalled, w.at = is&1 != 0, is&2 != 0, r.offset()
+			c.warmups[k] = w
 		}
 		c.restores = make([]restoreHandover, r.count(minRestoreHandover))
 		for k := range c.restores {
@@ -119,6 +122,9 @@ func (s *Soft) inheritCopies(h *Handover, g *fsm.Group, since func(passed int64)
 			if at >= 0 && from.warmups[at].since != 0 {
 				w := from.warmups[at]
 				m.warmups[k].since, m.warmups[k].at, m.warmups[k].ready = since(w.since), w.at, w.ready
+				if w.stalled {
+					m.warmups[k].stalled, m.warmups[k].raised = true, g.Epoch()
+				}
 				s.WarmupDue = earlier(s.WarmupDue, max(1, m.warmups[k].since+patience))
 			}
 		}

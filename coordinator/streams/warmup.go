@@ -44,13 +44,23 @@ func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
 	fresh, soon := false, false
 	for t := range tasks.All() {
 		w := h.entry.warmup(t)
-		if w.since == 0 || h.joining() {
-			at, _ := reported(h.reports().tasks, t)
+		at, _ := reported(h.reports().tasks, t)
+		switch {
+		case w.since == 0 || h.joining():
 			w = warmup{Task: t, since: h.env.Now, at: at}
 			// Of a standby that has become one, and of one whose member is back, it may be known already that it is caught up.
 			fresh, soon = true, soon || h.replaced != nil || h.current.Assigned.Standby.Contains(t)
+		case w.stalled && !h.current.Assigned.Warmup.Contains(t): // it has its turn again
+			w.at = at
 		}
 		list = append(list, w)
+	}
+	if h.entry != nil && !h.joining() {
+		for _, w := range h.entry.warmups {
+			if w.stalled && !tasks.Contains(w.Task) && !next.Assigned.Active.Contains(w.Task) {
+				list = append(list, w)
+			}
+		}
 	}
 	d.Soft.warmups, d.Soft.warmupsChanged = list, true
 	due := h.env.Now + warmupPatience(h.env.Settings)
@@ -180,7 +190,7 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 		case w.ready && far: // as look notes
 		case w.ready:
 			due = 0
-		case known || far:
+		case known && !far:
 		case w.since == 0 || waiting || told && offset != w.at:
 			w.since, w.at = env.Now, offset
 			n.mark(m, w)
@@ -189,6 +199,14 @@ func (n *copyNews) tick(m *fsm.Member, env *Env, d *Decision) {
 			}
 		case env.Now < w.since+patience:
 			due = w.since + patience
+		case w.stalled:
+			due = 0 // until something else is reported
+		case far && n.quiet: // a target may be under way that does not know it
+			due = env.Now + minPatienceMs
+		case far:
+			w.stalled, w.raised, due = true, 0, 0
+			n.mark(m, w)
+			d.Effects = append(d.Effects, WarmupStalled{m.ID, t, offset, n.copies.leastEnd(t), patience})
 		default:
 			w.ready, due = true, 0
 			n.mark(m, w)

@@ -408,6 +408,8 @@ func showEffects(effects []Effect) (out string) {
 			out += "effect: group emptied\n"
 		case WarmupUnreported:
 			out += fmt.Sprintf("effect: nothing reported of %s on %s for %d ms\n", showTasks(e.Tasks, false), e.Member, e.AfterMs)
+		case WarmupStalled:
+			out += fmt.Sprintf("effect: %s on %s stays at %d of %d for %d ms\n", taskText(e.Task), e.Member, e.Offset, e.End, e.AfterMs)
 		case AssignorFailed:
 			out += "effect: assignor failed: " + e.Err.Error() + "\n"
 		}
