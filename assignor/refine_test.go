@@ -41,9 +41,10 @@ func activeOf(partitions ...int32) topology.Assignment {
 func TestWarmupKeepsItsClaimWhenAnotherMemberJoins(t *testing.T) {
 	for _, newcomer := range []string{"0", "aa", "c"} {
 		spec := stateful(2, 0, owns("a", 0, 1), warms("b", 800, 1), Member{ID: newcomer})
-		if newcomer == "0" {
+		switch newcomer {
+		case "0":
 			spec.Members = []Member{spec.Members[2], spec.Members[0], spec.Members[1]}
-		} else if newcomer == "aa" {
+		case "aa":
 			spec.Members = []Member{spec.Members[0], spec.Members[2], spec.Members[1]}
 		}
 		expect(t, spec, Assignment{"a": activeOf(0, 1), "b": {Warmup: tasksOf(1)}})

@@ -98,15 +98,14 @@ func (s *Soft) applyCopies(c *SoftChange) {
 		}
 	}
 	for _, mark := range c.restoring {
-		switch {
-		case mark.now == nil:
+		if mark.now == nil {
 			delete(s.restoring, mark.task)
-		default:
-			if s.restoring == nil {
-				s.restoring = map[topology.Task]restoring{}
-			}
-			s.restoring[mark.task] = *mark.now
+			continue
 		}
+		if s.restoring == nil {
+			s.restoring = map[topology.Task]restoring{}
+		}
+		s.restoring[mark.task] = *mark.now
 	}
 }
 

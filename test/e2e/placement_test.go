@@ -323,10 +323,10 @@ func (p *placement) activeAt(t *testing.T, instance, task string) (at time.Time)
 	err := a.Wait(within(t, settled), task+" active", func(rig.AppState) bool {
 		state, active := a.State().Threads["1"], false // as of the mark, or later
 		for _, e := range a.Events(p.marks[instance]) {
-			switch {
-			case e.Event == "thread":
+			switch e.Event {
+			case "thread":
 				state = e.State
-			case e.Event == "tasks":
+			case "tasks":
 				active = slices.Contains(e.Active, task)
 			}
 			if at = time.UnixMilli(e.T); active && state == "RUNNING" {
