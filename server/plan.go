@@ -75,7 +75,7 @@ func (n *Node) LocalPlan(ctx context.Context, r web.PlanRequest) (web.GroupPlan,
 func refusedPlan(err *coordinator.Error) error {
 	switch err.Code {
 	case coordinator.GroupIDNotFound:
-		return web.Refuse(web.NotFound, "%s", err.Message)
+		return web.Refuse(web.NotFound, "%s; 'coordd groups list' shows them", strings.TrimSuffix(err.Message, "."))
 	case coordinator.InvalidRequest:
 		return web.Refuse(web.NotAllowed, "%s", err.Message)
 	case coordinator.CoordinatorNotAvailable:
@@ -115,7 +115,7 @@ func (n *Node) plannedSettings(group string, set []string) (*coordinator.GroupSe
 	var changes []config.GroupChange
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(planSettings, name) {
-			return nil, web.Refuse(web.NotAllowed, "setting %q does not change assignments (allowed: %s)", name, strings.Join(planSettings, ", "))
+			return nil, noPlanSetting(name)
 		}
 		value := values[name]
 		changes = append(changes, config.GroupChange{Name: name, Op: config.GroupSet, Value: &value})
@@ -126,6 +126,20 @@ func (n *Node) plannedSettings(group string, set []string) (*coordinator.GroupSe
 	}
 	settings, _ := n.config.Streams.Effective(after)
 	return settings, nil
+}
+
+// noPlanSetting refuses a setting by which no assignments are made.
+func noPlanSetting(name string) error {
+	list := strings.Join(planSettings, ", ")
+	for _, meant := range []string{strings.TrimPrefix(name, "group."), "streams." + name} {
+		if slices.Contains(planSettings, meant) {
+			return web.Refuse(web.NotAllowed, "%q is no such setting; did you mean %s? Settings of assignments are: %s", name, meant, list)
+		}
+	}
+	if slices.ContainsFunc(config.GroupSettings(), func(s config.GroupSetting) bool { return s.Name == name }) {
+		return web.Refuse(web.NotAllowed, "setting %q does not change assignments (allowed: %s)", name, list)
+	}
+	return web.Refuse(web.NotAllowed, "%q is no such setting; settings of assignments are: %s", name, list)
 }
 
 // planView shows a plan to people and scripts.
@@ -229,14 +243,26 @@ func planNotes(p *streams.Plan) []string {
 	if p.Stateful && members > 0 && p.Reporting == 0 {
 		led := ""
 		if p.LedForMs >= 0 {
-			led = fmt.Sprintf("; this leader was elected %s ago, and members report after a failover only in time", (time.Duration(p.LedForMs) * time.Millisecond).Round(time.Second))
+			led = fmt.Sprintf("; members report within streams.task.offset.interval.ms (%d) of a change of leader, which was %s ago; ask again then",
+				p.OffsetIntervalMs, (time.Duration(p.LedForMs) * time.Millisecond).Round(time.Second))
 		}
-		note("no member has reported offsets of tasks%s: what the members that are there have to restore is not known", led)
+		note("no member has reported offsets of tasks: what the members that are there have to restore is not known%s", led)
 	} else if p.Stateful && p.Reporting < members {
 		note("%d of %d members have reported offsets of tasks; what the others have to restore is not known", p.Reporting, members)
 	}
 	if len(p.MissingTags) > 0 {
-		note("the added processes have no client tags %s, by which standbys are spread: name them with --tag", strings.Join(p.MissingTags, ", "))
+		tags := "tag"
+		if len(p.MissingTags) > 1 {
+			tags = "tags"
+		}
+		note("the added processes lack the client %s %s, by which standbys are spread: name them with --tag", tags, strings.Join(p.MissingTags, ", "))
+	}
+	for _, l := range p.Lacking {
+		if l.Members == l.Of {
+			note("no member has the client tag %s, by which standbys are spread", l.Tag)
+		} else {
+			note("%d of %d members lack the client tag %s, by which standbys are spread", l.Members, l.Of, l.Tag)
+		}
 	}
 	if p.Cut {
 		note("further steps follow that were not computed")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/coordd/coordd/config"
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/topology"
 	"github.com/coordd/coordd/web"
@@ -22,15 +23,34 @@ func TestPlanNotes(t *testing.T) {
 		"nobody there":            {streams.Plan{State: streams.StateEmpty, Members: three[2:], Stateful: true, LedForMs: -1}, nil},
 		"some offsets":            {streams.Plan{State: streams.StateStable, Members: three, Stateful: true, Reporting: 1}, []string{"1 of 2 members have reported"}},
 		"no offsets":              {streams.Plan{State: streams.StateStable, Members: three, Stateful: true, LedForMs: -1}, []string{"no member has reported offsets of tasks: what"}},
-		"after a failover":        {streams.Plan{State: streams.StateStable, Members: three, Stateful: true, LedForMs: 12_345}, []string{"this leader was elected 12s ago"}},
+		"after a failover":        {streams.Plan{State: streams.StateStable, Members: three, Stateful: true, LedForMs: 12_345, OffsetIntervalMs: 60000}, []string{"within streams.task.offset.interval.ms (60000) of a change of leader, which was 12s ago"}},
 		"while it is rebalancing": {streams.Plan{State: streams.StateReconciling, Members: three}, []string{"the group is Reconciling"}},
 		"topics to come":          {streams.Plan{State: streams.StateStable, Members: three, Stands: true}, []string{"everybody keeps what he has"}},
-		"tags, cut":               {streams.Plan{State: streams.StateStable, Members: three, MissingTags: []string{"zone", "cell"}, Cut: true}, []string{"no client tags zone, cell", "further steps follow"}},
+		"tags, cut":               {streams.Plan{State: streams.StateStable, Members: three, MissingTags: []string{"zone", "cell"}, Cut: true}, []string{"lack the client tags zone, cell,", "further steps follow"}},
+		"one tag":                 {streams.Plan{State: streams.StateStable, Members: three, MissingTags: []string{"zone"}}, []string{"lack the client tag zone,"}},
+		"tags of members": {streams.Plan{State: streams.StateStable, Members: three, Lacking: []streams.TagLack{{Tag: "zon", Members: 2, Of: 2}, {Tag: "zone", Members: 1, Of: 2}}},
+			[]string{"no member has the client tag zon,", "1 of 2 members lack the client tag zone,"}},
 	} {
 		got := planNotes(&test.plan)
 		if !slices.EqualFunc(got, test.want, strings.Contains) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
+	}
+}
+
+func TestNoPlanSetting(t *testing.T) {
+	for name, says := range map[string]string{
+		"streams.nonsense":                   "is no such setting; settings of assignments are: streams.num.standby",
+		"group.streams.num.standby.replicas": "did you mean streams.num.standby.replicas?",
+		"num.warmup.replicas":                "did you mean streams.num.warmup.replicas?",
+		"streams.session.timeout.ms":         "does not change assignments",
+	} {
+		if err := noPlanSetting(name); !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := refusedPlan(coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", "x")); err.Error() != "Group x not found; 'coordd groups list' shows them" {
+		t.Error(err)
 	}
 }
 

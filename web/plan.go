@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Plans is how operators look at what a change of a group would move, before they make it. Nothing is changed. Errors are a
@@ -137,7 +138,10 @@ const planTimeout = 30 * time.Second
 func (c Client) Plan(ctx context.Context, r PlanRequest) (GroupPlan, error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
-	query := url.Values{"id": {r.Group}, "add": {strconv.Itoa(r.Add)}, "threads": {strconv.Itoa(r.Threads)}, "tag": r.Tags, "rack": {r.Rack}, "remove": r.Remove, "set": r.Set}
+	query := url.Values{"id": {r.Group}, "add": {strconv.Itoa(r.Add)}, "tag": r.Tags, "rack": {r.Rack}, "remove": r.Remove, "set": r.Set}
+	if r.Threads != 0 {
+		query.Set("threads", strconv.Itoa(r.Threads))
+	}
 	var p GroupPlan
 	err := c.do(ctx, http.MethodGet, "/v1/group/plan?"+query.Encode(), nil, &p)
 	var answered *statusError
@@ -186,6 +190,19 @@ func readPlan(r *http.Request) (PlanRequest, error) {
 			if *into, err = strconv.Atoi(text); err != nil {
 				return p, Refuse(NotAllowed, "%s %q is not allowed (allowed: a whole number)", name, text)
 			}
+			if name == "threads" && *into < 1 {
+				return p, Refuse(NotAllowed, "threads %q is not allowed (allowed: 1 or more)", text)
+			}
+		}
+	}
+	for _, name := range []string{"id", "add", "threads", "rack"} {
+		if n := len(query[name]); n > 1 {
+			return p, Refuse(NotAllowed, "parameter %q is given %d times; give it once", name, n)
+		}
+	}
+	for _, tag := range p.Tags {
+		if key, _, _ := strings.Cut(tag, "="); strings.ContainsFunc(key, unicode.IsControl) {
+			return p, Refuse(NotAllowed, "tag %q has a control character in its key", tag)
 		}
 	}
 	if p.Group == "" {

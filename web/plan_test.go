@@ -78,6 +78,9 @@ func TestAPlanIsAskedForByKnownParameters(t *testing.T) {
 		{"GET", "id=a%2f%C3%A4%3f&ad=1", 400, `\"ad\" is unknown (allowed: id, add, threads, tag, rack, remove, set)`},
 		{"GET", "id=a%2f%C3%A4%3f&add=x", 400, "add \\\"x\\\" is not allowed (allowed: a whole number)"},
 		{"GET", "id=a%2f%C3%A4%3f&threads=99999999999999999999", 400, "threads"},
+		{"GET", "id=a%2f%C3%A4%3f&add=1&threads=0", 400, "allowed: 1 or more"},
+		{"GET", "id=a%2f%C3%A4%3f&add=1&add=1", 400, "given 2 times"},
+		{"GET", "id=a%2f%C3%A4%3f&add=1&tag=a%1bb%3Dc", 400, "control character"},
 		{"GET", "id=%zz", 400, "malformed"},
 		{"GET", "id=headless", 503, "no leader"},
 	} {

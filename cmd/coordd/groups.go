@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,7 +98,10 @@ the member when it has caught up. A task is written subtopology_partition. The e
 
 // oneGroup wants the id of a group as the only argument.
 func oneGroup(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] == "" {
+	if len(args) == 1 && args[0] == "" {
+		return errors.New("the group's name is empty; 'coordd groups list' shows the groups")
+	}
+	if len(args) != 1 {
 		return fmt.Errorf("name one group, not %d; 'coordd groups list' shows them", len(args))
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,9 @@ import (
 )
 
 const assignorSetting = "streams.assignor.name"
+
+// maxAddedMembers is how many members nodes let a plan add.
+const maxAddedMembers = 10_000
 
 func groupsPlanCommand() *cobra.Command {
 	var f adminFlags
@@ -30,7 +34,19 @@ change it shows what is still to come. Under the assignor highly_available a pla
 step before have caught up.
 
 RESTORE is the number of changelog records that the receiver lacks: "caught up" within streams.acceptable.recovery.lag, "from scratch"
-where it has no copy, "unknown" where nobody reported, "-" for tasks without state.`,
+where it has no copy, "unknown" where nobody reported, "-" for tasks without state.
+
+At most 10000 members can be added. All added processes have the same client tags and the same rack. Settings for --set:
+
+  streams.num.standby.replicas
+  streams.num.warmup.replicas
+  streams.acceptable.recovery.lag
+  streams.assignor.name
+  streams.rack.aware.assignment.tags
+  streams.rack.aware.assignment.strategy
+
+The exit code is 1 when there is no such streams group or its topics do not fit, 2 when a member or a setting does not exist, and 3 when
+the group's shard has no leader.`,
 		Example: `  coordd groups plan my-app --add 1
   coordd groups plan my-app --add 2 --threads 4 --tag zone=b
   coordd groups plan my-app --remove 5e3c0f1e-8f0e-4a0b-9f3e-0a52cf2ab3a2
@@ -55,14 +71,63 @@ where it has no copy, "unknown" where nobody reported, "-" for tasks without sta
 	}
 	f.register(c)
 	flags := c.Flags()
-	flags.IntVar(&r.Add, "add", 0, "number of processes that come")
-	flags.IntVar(&r.Threads, "threads", 0, "with --add: threads (members) of each; by default as many as most processes have")
+	flags.Var(&onceInt{into: &r.Add}, "add", "number of processes that come")
+	flags.Var(&onceInt{into: &r.Threads}, "threads", "with --add: threads (members) of each; by default as many as most processes have")
 	flags.StringArrayVar(&r.Tags, "tag", nil, "with --add: a client tag of each, key=value; may be repeated")
-	flags.StringVar(&r.Rack, "rack", "", "with --add: the rack of each")
+	flags.Var(&onceText{into: &r.Rack}, "rack", "with --add: the rack of each")
 	flags.StringArrayVar(&r.Remove, "remove", nil, "id of a member, an instance or a process that leaves; may be repeated")
 	flags.StringArrayVar(&r.Set, "set", nil, "a setting of the group by which assignments are made, name=value; may be repeated")
-	flags.StringVar(&assignor, "assignor", "", "short for --set "+assignorSetting+"=NAME")
+	flags.Var(&onceText{into: &assignor}, "assignor", "short for --set "+assignorSetting+"=NAME")
 	return c
+}
+
+// errTwice refuses a flag that would else silently stand for its last value.
+var errTwice = errors.New("it is given twice; give it once")
+
+// onceInt is a number of added processes or threads, which may be given once.
+type onceInt struct {
+	into *int
+	set  bool
+}
+
+func (v *onceInt) String() string {
+	if v.into == nil {
+		return "0"
+	}
+	return strconv.Itoa(*v.into)
+}
+func (v *onceInt) Type() string { return "int" }
+func (v *onceInt) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	switch {
+	case v.set:
+		return errTwice
+	case err != nil:
+		return fmt.Errorf("allowed is a whole number from 0 to %d", maxAddedMembers)
+	}
+	*v.into, v.set = n, true
+	return nil
+}
+
+// onceText is a text that may be given once.
+type onceText struct {
+	into *string
+	set  bool
+}
+
+func (v *onceText) String() string {
+	if v.into == nil {
+		return ""
+	}
+	return *v.into
+}
+func (v *onceText) Type() string { return "string" }
+func (v *onceText) Set(text string) error {
+	if v.set {
+		return errTwice
+	}
+	*v.into, v.set = text, true
+	return nil
 }
 
 // checkPlan refuses what needs no node to be refused, and puts the assignor among the settings.
@@ -79,7 +144,7 @@ func checkPlan(c *cobra.Command, r *web.PlanRequest, assignor string) error {
 	}
 	for _, name := range []string{"threads", "tag", "rack"} {
 		if changed(name) && r.Add == 0 {
-			return refuse("--"+name, "", "together with --add")
+			return &exitError{exitUsage, "--" + name + " needs --add"}
 		}
 	}
 	if i := slices.Index(r.Remove, ""); i >= 0 {

@@ -188,6 +188,15 @@ func TestPlanTellsMembersApart(t *testing.T) {
 	}
 }
 
+func TestAGroupHasAName(t *testing.T) {
+	if err := oneGroup(nil, []string{""}); err == nil || !strings.Contains(err.Error(), "the group's name is empty") {
+		t.Error(err)
+	}
+	if err := oneGroup(nil, []string{"a"}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPlanRequests(t *testing.T) {
 	for args, want := range map[string]web.PlanRequest{
 		"":        {Group: "app"},
@@ -225,9 +234,16 @@ func TestExitCodesOfPlans(t *testing.T) {
 		{"fewer than none", withPlan(nil), "app --add -1 --admin NODE", exitUsage, "", `--add: value "-1" is not allowed (allowed: 0 or more)`},
 		{"no number", withPlan(nil), "app --add x --admin NODE", exitUsage, "", "--add"},
 		{"no threads", withPlan(nil), "app --add 1 --threads 0 --admin NODE", exitUsage, "", "1 or more"},
-		{"threads of nobody", withPlan(nil), "app --threads 2 --admin NODE", exitUsage, "", "together with --add"},
-		{"tags of nobody", withPlan(nil), "app --tag a=b --admin NODE", exitUsage, "", "together with --add"},
-		{"rack of nobody", withPlan(nil), "app --rack a --admin NODE", exitUsage, "", "together with --add"},
+		{"threads of nobody", withPlan(nil), "app --threads 2 --admin NODE", exitUsage, "", "needs --add"},
+		{"tags of nobody", withPlan(nil), "app --tag a=b --admin NODE", exitUsage, "", "needs --add"},
+		{"rack of nobody", withPlan(nil), "app --rack a --admin NODE", exitUsage, "", "needs --add"},
+		{"added twice", withPlan(nil), "app --add 1 --add 1 --admin NODE", exitUsage, "", "given twice"},
+		{"threads twice", withPlan(nil), "app --add 1 --threads 1 --threads 2 --admin NODE", exitUsage, "", "given twice"},
+		{"racks", withPlan(nil), "app --add 1 --rack a --rack b --admin NODE", exitUsage, "", "given twice"},
+		{"assignor twice", withPlan(nil), "app --assignor auto --assignor sticky --admin NODE", exitUsage, "", "given twice"},
+		{"far too many", withPlan(nil), "app --add 99999999999999999999 --admin NODE", exitUsage, "", "from 0 to 10000"},
+		{"settings in the help", withPlan(nil), "--help", exitOK, "  streams.acceptable.recovery.lag\n", ""},
+		{"exit codes in the help", withPlan(nil), "--help", exitOK, "The exit code is 1", ""},
 		{"no tag", withPlan(nil), "app --add 1 --tag a --admin NODE", exitUsage, "", `--tag: value "a" is not allowed (allowed: name=value)`},
 		{"no setting", withPlan(nil), "app --set =1 --admin NODE", exitUsage, "", `--set: value "=1" is not allowed`},
 		{"two assignors", withPlan(nil), "app --assignor auto --set streams.assignor.name=sticky --admin NODE", exitUsage, "", "not together with --set streams.assignor.name"},

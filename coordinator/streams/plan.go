@@ -62,6 +62,16 @@ type Plan struct {
 	LedForMs  int64
 	// MissingTags are the client tags by which the group spreads standbys and that the added processes lack.
 	MissingTags []string
+	// Lacking are such tags that members of before, of those that stay, lack.
+	Lacking []TagLack
+	// OffsetIntervalMs is how often members report offsets.
+	OffsetIntervalMs int32
+}
+
+// TagLack is a client tag that Members of Of members lack.
+type TagLack struct {
+	Tag         string
+	Members, Of int
 }
 
 // PlanMember is a member before and after a plan.
@@ -145,7 +155,7 @@ func NewPlanJob(g *fsm.Group, soft *Soft, env *Env, groupID string, in PlanInput
 	}
 	j := &PlanJob{in: in, plan: Plan{
 		Epoch: g.Epoch(), AssignmentEpoch: g.AssignmentEpoch(), TopologyEpoch: g.Topology.Epoch, State: StateOf(g),
-		Assignor: changed.Assignor.Name(), Stands: stands, LedForMs: -1,
+		Assignor: changed.Assignor.Name(), Stands: stands, LedForMs: -1, OffsetIntervalMs: changed.Settings.TaskOffsetIntervalMs,
 	}}
 	if soft.electedAt != 0 {
 		j.plan.LedForMs = max(0, env.Now-soft.electedAt)

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +131,32 @@ step 3: moved=[1 0 0] dropped=0 records=0 unknown=0
 		if _, got, _ := strings.Cut(showPlan(p), "\n"); got != test.want || p.Cut {
 			t.Errorf("cut: %v\n%s\nwant\n%s", p.Cut, got, test.want)
 		}
+	}
+}
+
+// TestAPlanCountsMembersWithoutTags: tags by which standbys would be spread and that members lack are found.
+func TestAPlanCountsMembersWithoutTags(t *testing.T) {
+	s := &script{world: newWorld(), clients: map[string]*scriptClient{}, topologies: map[string]*topology.Topology{"t": {Subtopologies: []topology.Subtopology{
+		{ID: "0", SourceTopics: []string{"in"}}}}}}
+	s.setTopic("in", 1)
+	for name, tags := range map[string]string{"A": "zone:a", "B": ""} {
+		args := map[string]string{}
+		if tags != "" {
+			args["tags"] = tags
+		}
+		if _, err := s.request("join", []string{name}, args); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env, settings := s.env(), s.settings
+	settings.RackAwareTags = []string{"zone", "zon"}
+	job, refused := NewPlanJob(s.group(), s.soft, &env, testGroup, PlanInput{Settings: &settings, Assignor: env.Assignor})
+	if refused != nil {
+		t.Fatal(refused)
+	}
+	p, err := job.Run(always)
+	if want := []TagLack{{"zone", 1, 2}, {"zon", 2, 2}}; err != nil || !slices.Equal(p.Lacking, want) {
+		t.Errorf("%v, %v, want %v", err, p.Lacking, want)
 	}
 }
 

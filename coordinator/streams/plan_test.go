@@ -79,6 +79,9 @@ func showPlan(p *Plan) string {
 		}
 		fmt.Fprintf(&b, "  %s of %s%s: %s -> %s\n", m.ID, m.ProcessID, what, planned(m.Before), planned(m.After))
 	}
+	for _, l := range p.Lacking {
+		fmt.Fprintf(&b, "  %d of %d lack tag %s\n", l.Members, l.Of, l.Tag)
+	}
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "step %d: moved=%v dropped=%d records=%d unknown=%d\n", i+1, s.Moved, s.Dropped, s.Records, s.Unknown)
 		for _, m := range s.Underway {

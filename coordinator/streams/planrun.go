@@ -112,6 +112,17 @@ func (r *planRun) begin() {
 		}
 	}
 	spec.Members = slices.DeleteFunc(spec.Members, func(m assignor.Member) bool { return r.gone[m.ID] })
+	for _, tag := range r.target.env.Settings.RackAwareTags {
+		lack := TagLack{Tag: tag, Of: len(spec.Members)}
+		for i := range spec.Members {
+			if _, has := spec.Members[i].Tags[tag]; !has {
+				lack.Members++
+			}
+		}
+		if lack.Members > 0 {
+			r.plan.Lacking = append(r.plan.Lacking, lack)
+		}
+	}
 	for _, m := range r.added {
 		m.NoWarmups = noWarmups // the same app
 		spec.Members = append(spec.Members, m)
