@@ -18,9 +18,16 @@ func warmupPatience(s *coordinator.GroupSettings) int64 {
 	return max(minPatienceMs, unreportedIntervals*int64(s.TaskOffsetIntervalMs))
 }
 
-// noteWarmups keeps since when the member has its warm-ups, and forgets what it lost of tasks that it gives up.
+// noteWarmups keeps since when the member has its warm-ups, and forgets what it lost of tasks that it gives up, or under an
+// assignor that does not look at it.
 func (h *heartbeat) noteWarmups(d *Decision, next *record.CurrentAssignment) {
-	if next != h.current && h.soft != nil && len(h.soft.restoring)+len(h.restoring) > 0 {
+	if h.soft != nil && len(h.soft.restoring) > 0 && !usesWarmups(&h.env) {
+		for t, r := range h.soft.restoring {
+			if r.member == h.memberID {
+				d.Soft.restoring = append(d.Soft.restoring, restoringMark{task: t})
+			}
+		}
+	} else if next != h.current && h.soft != nil && len(h.soft.restoring)+len(h.restoring) > 0 {
 		for t := range h.current.Assigned.Active.All() {
 			r, lost := h.soft.restoring[t]
 			if (!lost || r.member == h.memberID) && !next.Assigned.Active.Contains(t) {
@@ -155,7 +162,13 @@ func tickWarmups(g *fsm.Group, soft *Soft, env *Env, d *Decision) *copyNews {
 	}
 	if !usesWarmups(env) || soft.Topics == nil || !soft.Topics.Configured.Ready() {
 		// With another assignor, or with topics that fit, a new target is computed anyway.
-		d.Soft.Warmup = env.Now + warmupPatience(env.Settings)
+		d.Soft.Warmup = -1
+		for m := range g.Members() {
+			if !currentOf(m).Assigned.Warmup.IsEmpty() {
+				d.Soft.Warmup = env.Now + warmupPatience(env.Settings)
+				break
+			}
+		}
 		return n
 	}
 	d.Soft.Warmup = -1
