@@ -14,6 +14,9 @@ import (
 // tasks that its process has on disk.
 const maxUnsureOffsets = 10_000
 
+// maxOtherOffsets is how many are kept of tasks that do not exist: describing a member shows what it reported.
+const maxOtherOffsets = 100
+
 // takeOffsets keeps the reported task offsets; each list on its own replaces the one reported before.
 func (h *heartbeat) takeOffsets(d *Decision) (err *coordinator.Error) {
 	if h.req.TaskOffsets != nil || h.req.TaskEndOffsets != nil {
@@ -34,7 +37,7 @@ func (h *heartbeat) takeOffsets(d *Decision) (err *coordinator.Error) {
 }
 
 // reportReader reads lists of offsets, of which it keeps those of tasks that the group's topology has, or the member's own where that
-// is another one. What it keeps shares no memory with the request, and ids with the topology.
+// is another one, and few others. What it keeps shares no memory with the request, and ids with the topology.
 type reportReader struct {
 	topology   *topology.Topology
 	configured *topology.Configured
@@ -49,8 +52,8 @@ type reportReader struct {
 	others map[string]reportedSubtopology
 }
 
-// reportedSubtopology is of which partitions of a subtopology offsets are kept: those below sure, which exist, and of those below
-// tasks, which may exist, up to maxUnsureOffsets.
+// reportedSubtopology is of which partitions of a subtopology offsets are kept: those below sure, which exist, of those below
+// tasks, which may exist, up to maxUnsureOffsets, and of others up to maxOtherOffsets. The id is empty where nobody has it.
 type reportedSubtopology struct {
 	id          string
 	tasks, sure int32
@@ -72,7 +75,8 @@ func (r *reportReader) read(field string, in []TaskOffset) ([]TaskOffset, *coord
 	keys, kept := make([]uint64, len(in)), 0
 	var last string
 	var number uint32
-	unsure, sorted := 0, true
+	var room keptOffsets
+	sorted := true
 	for i := range in {
 		o := &in[i]
 		if o.Partition < 0 {
@@ -83,15 +87,19 @@ func (r *reportReader) read(field string, in []TaskOffset) ([]TaskOffset, *coord
 		}
 		keys[i] = uint64(number)<<32 | uint64(o.Partition)
 		sorted = sorted && (i == 0 || keys[i] > keys[i-1])
-		if r.keeps(keys[i], &unsure) {
+		if r.keeps(keys[i], &room) {
 			kept++
 		}
 	}
 	out := make([]TaskOffset, 0, kept)
-	unsure = 0
+	room = keptOffsets{}
 	for i, key := range keys {
-		if r.keeps(key, &unsure) {
-			out = append(out, TaskOffset{Task: topology.Task{Subtopology: r.subtopologies[key>>32].id, Partition: int32(uint32(key))}, Offset: in[i].Offset})
+		if r.keeps(key, &room) {
+			id := r.subtopologies[key>>32].id
+			if id == "" {
+				id = strings.Clone(in[i].Subtopology)
+			}
+			out = append(out, TaskOffset{Task: topology.Task{Subtopology: id, Partition: int32(uint32(key))}, Offset: in[i].Offset})
 		}
 	}
 	if !sorted {
@@ -114,16 +122,23 @@ func (r *reportReader) duplicate(field string, in []TaskOffset, key uint64) *coo
 		in[i].Subtopology, in[i].Partition, field)
 }
 
-// keeps says whether the offset of a task is kept, and counts those of which it is not sure.
-func (r *reportReader) keeps(key uint64, unsure *int) bool {
+// keptOffsets counts the offsets that are kept of tasks that may exist, and of those that do not.
+type keptOffsets struct{ unsure, other int }
+
+// keeps says whether the offset of a task is kept, and counts it unless its task exists.
+func (r *reportReader) keeps(key uint64, kept *keptOffsets) bool {
 	s, partition := &r.subtopologies[key>>32], int32(uint32(key))
-	if partition < s.sure {
+	count, limit := &kept.unsure, maxUnsureOffsets
+	switch {
+	case partition < s.sure:
 		return true
+	case partition >= s.tasks:
+		count, limit = &kept.other, maxOtherOffsets
 	}
-	if partition >= s.tasks || *unsure == maxUnsureOffsets {
+	if *count == limit {
 		return false
 	}
-	*unsure++
+	*count++
 	return true
 }
 
