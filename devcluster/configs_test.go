@@ -18,7 +18,7 @@ import (
 // deletion, and after a restart of all nodes.
 func TestSettingsOfGroups(t *testing.T) {
 	dir := t.TempDir()
-	base, adminPort := ports(t, 6), ports(t, 3)
+	base, adminPort := ports(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	const group, interval = "app", "streams.heartbeat.interval.ms"

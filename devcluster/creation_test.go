@@ -56,8 +56,9 @@ func TestInternalTopics(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	log := &lines{}
+	port, admin := ports(t)
 	c, err := Start(ctx, Options{
-		Port: ports(t, 6), AdminPort: ports(t, 3), Set: []string{"group.streams.initial.rebalance.delay.ms=0"},
+		Port: port, AdminPort: admin, Set: []string{"group.streams.initial.rebalance.delay.ms=0"},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: log, Level: hclog.Info}),
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package devcluster
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"testing"
@@ -10,35 +9,23 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/coordd/coordd/test/rig"
 )
 
-// ports finds n ports in a row that are free now, below those that the system gives to clients: there others may take one
-// any time.
-func ports(t *testing.T, n int) int {
+// ports returns the client port of the first node and the admin port of the first node of a cluster.
+func ports(t *testing.T) (client, admin int) {
 	t.Helper()
-	for range 1000 {
-		if base := 10_000 + rand.IntN(20_000); free(base, n) {
-			return base
-		}
+	admin, client, err := rig.DevPorts()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no free ports in a row")
-	return 0
-}
-
-func free(base, n int) bool {
-	for i := range n {
-		ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + i})
-		if err != nil {
-			return false
-		}
-		defer func() { _ = ln.Close() }()
-	}
-	return true
+	return client, admin
 }
 
 func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
 	dir := t.TempDir()
-	base, admin := ports(t, 6), ports(t, 3)
+	base, admin := ports(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	for round := range 2 {
@@ -78,7 +65,7 @@ func TestDevelopmentClusterServesAndKeepsItsData(t *testing.T) {
 }
 
 func TestPortsThatAreTakenAreTold(t *testing.T) {
-	base, admin := ports(t, 6), ports(t, 3)
+	base, admin := ports(t)
 	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: base + 1})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // TestOperatorsMoveLeaderships moves and drains over the admin ports of three nodes, whichever is asked.
 func TestOperatorsMoveLeaderships(t *testing.T) {
-	base, adminPort := ports(t, 6), ports(t, 3)
+	base, adminPort := ports(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	c, err := Start(ctx, Options{Port: base, AdminPort: adminPort, DataDir: t.TempDir(), Set: []string{"shards=2"}})

@@ -27,7 +27,8 @@ func run(t *testing.T, set ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
-	c, err := Start(ctx, Options{Port: ports(t, 6), AdminPort: ports(t, 3), Set: set})
+	port, admin := ports(t)
+	c, err := Start(ctx, Options{Port: port, AdminPort: admin, Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}
