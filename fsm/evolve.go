@@ -33,7 +33,9 @@ func (s State) EvolveAll(records []record.Record) (State, error) {
 			return s, fmt.Errorf("record %s: %w", records[i].Key, err)
 		}
 	}
-	e.commit()
+	if err := e.commit(); err != nil {
+		return s, err
+	}
 	return e.State, nil
 }
 
@@ -52,6 +54,7 @@ type openGroup struct {
 	e       *evolver
 	members *iradix.Txn[*Member]
 	statics *iradix.Txn[[]string]
+	changes []offsetChange // not in the group yet
 }
 
 // Indexes of Group.hashes.
@@ -62,6 +65,7 @@ const (
 	hashClaim
 	hashMarks
 	hashTopics
+	hashStore
 )
 
 func (e *evolver) apply(r *record.Record) error {
@@ -95,6 +99,13 @@ func (e *evolver) apply(r *record.Record) error {
 		g := e.group(r.Key.Group)
 		g.Topics = v
 		e.rehash(&g.hashes[hashTopics], hash)
+	case *record.OffsetsStore:
+		g := e.group(r.Key.Group)
+		g.OffsetsStore = v
+		e.rehash(&g.hashes[hashStore], hash)
+	case *record.OffsetCommit:
+		g := e.group(r.Key.Group)
+		g.changes = append(g.changes, offsetChange{TopicPartition: TopicPartition{r.Key.Topic, r.Key.ID}, value: v, hash: hash})
 	case *record.TopologyVersion:
 		g := e.group(r.Key.Group)
 		g.versions = g.versions.with(e, r.Key.ID, v, hash)
@@ -175,6 +186,11 @@ func (e *evolver) tombstone(k record.Key) error {
 	case record.TypeGroupTopics:
 		g.Topics = nil
 		e.rehash(&g.hashes[hashTopics], 0)
+	case record.TypeOffsetsStore:
+		g.OffsetsStore = nil
+		e.rehash(&g.hashes[hashStore], 0)
+	case record.TypeOffsetCommit:
+		g.changes = append(g.changes, offsetChange{TopicPartition: TopicPartition{k.Topic, k.ID}})
 	case record.TypeJournalEntry:
 		g.journal = g.journal.without(e, k.ID)
 	case record.TypeTopologyVersion:
@@ -195,13 +211,17 @@ func (e *evolver) tombstone(k record.Key) error {
 	return nil
 }
 
-// removeGroup removes a group with all that is left of it: its topology, whose tombstone follows, and what is coordd's own.
+// removeGroup removes a group with all that is left of it: its topology, whose tombstone follows, what is coordd's own, and
+// its offsets, which no tombstones need precede.
 func (g *openGroup) removeGroup() error {
 	switch {
 	case g.numMembers > 0:
 		return fmt.Errorf("%w: the group has %d members", ErrRejected, g.numMembers)
 	case g.TargetMeta != nil && g.TargetMeta.AssignmentEpoch != -1:
 		return fmt.Errorf("%w: the group has assignment epoch %d", ErrRejected, g.TargetMeta.AssignmentEpoch)
+	}
+	if err := g.dropOffsets(); err != nil {
+		return err
 	}
 	for i := range g.hashes {
 		g.e.rehash(&g.hashes[i], 0)
@@ -372,12 +392,15 @@ func (e *evolver) openCopy(g *Group) *openGroup {
 }
 
 // commit closes all groups.
-func (e *evolver) commit() {
+func (e *evolver) commit() error {
 	if len(e.open) == 0 {
-		return
+		return nil
 	}
 	groups := txn(e.groups)
 	for _, o := range e.open {
+		if err := o.applyOffsets(); err != nil {
+			return err
+		}
 		o.Group.members = o.members.CommitOnly()
 		if o.statics != nil {
 			o.Group.statics = o.statics.CommitOnly()
@@ -390,6 +413,7 @@ func (e *evolver) commit() {
 	}
 	e.groups = groups.CommitOnly()
 	e.open, e.byID = nil, nil
+	return nil
 }
 
 // hash is the hash of a record, never 0, which stands for no record.

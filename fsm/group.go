@@ -24,6 +24,8 @@ type Group struct {
 	Marks *record.GroupMarks
 	// Topics is nil while the topology is not ready.
 	Topics *record.GroupTopics
+	// OffsetsStore is nil without a record; Store says what that means.
+	OffsetsStore *record.OffsetsStore
 
 	members *iradix.Tree[*Member]  // by member id; nil until the first
 	statics *iradix.Tree[[]string] // instance id -> member ids, ascending; nil until the first
@@ -36,7 +38,8 @@ type Group struct {
 	journal journal
 	// versions are the topologies that the group has and had.
 	versions versions
-	hashes   [6]uint64 // of the group's own records, by hashIndex
+	offsets  offsets
+	hashes   [7]uint64 // of the group's own records, by hashIndex
 }
 
 type epochCount struct {
@@ -237,7 +240,7 @@ func (g *Group) ReplicaHolders(t topology.Task) iter.Seq[string] {
 // empty says whether nothing is known of the group any more.
 func (g *Group) empty() bool {
 	return g.Metadata == nil && g.TargetMeta == nil && g.Topology == nil && !g.OffsetsClaimed && g.Marks == nil && g.Topics == nil &&
-		len(g.journal) == 0 && len(g.versions) == 0 && size(g.members) == 0
+		g.OffsetsStore == nil && len(g.journal) == 0 && len(g.versions) == 0 && g.offsets.count == 0 && size(g.members) == 0
 }
 
 func findEpoch(list []epochCount, epoch int32) (int, bool) {

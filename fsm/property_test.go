@@ -53,7 +53,7 @@ func (m model) apply(r record.Record) bool {
 // ofGroup says whether keys of the type belong to a group.
 func ofGroup(t record.Type) bool {
 	return t < record.TypeNode || t == record.TypeJournalEntry || t == record.TypeGroupMarks || t == record.TypeGroupTopics ||
-		t == record.TypeTopologyVersion
+		t == record.TypeTopologyVersion || t == record.TypeOffsetsStore
 }
 
 func (m model) count(group string, types ...record.Type) (n int) {
@@ -195,6 +195,7 @@ func print(s State) string {
 		if last := g.LastJournal(); last != nil {
 			fmt.Fprintln(&b, "  last", last.Sequence, last.Epoch)
 		}
+		fmt.Fprintln(&b, "  offsets", g.NumOffsets(), slices.Collect(g.OffsetTopics()))
 		for m := range values(g.members) {
 			fmt.Fprintln(&b, " ", m.ID, m.metaHash, m.currentHash, m.targetHash)
 		}
@@ -267,6 +268,7 @@ func checkIndexes(t *rapid.T, s State) {
 				t.Fatalf("instance %q is %q %v, want %q %v", instance, id, ok, want, known)
 			}
 		}
+		checkOffsets(t, g)
 		indexed := 0
 		for r := range numRoles {
 			for _, sub := range g.owners[r] {

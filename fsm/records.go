@@ -81,6 +81,11 @@ func (g *Group) records(yield func(record.Record) bool) bool {
 	put := func(t record.Type, member string, v record.Value) bool {
 		return yield(record.Record{Key: record.Key{Type: t, Group: g.ID, Member: member}, Value: v})
 	}
+	for p, v := range g.Offsets() {
+		if !yield(record.Record{Key: record.Key{Type: record.TypeOffsetCommit, Group: g.ID, Topic: p.Topic, ID: p.Partition}, Value: &v}) {
+			return false
+		}
+	}
 	if g.Metadata != nil && !put(record.TypeGroupMetadata, "", g.Metadata) {
 		return false
 	}
@@ -128,5 +133,5 @@ func (g *Group) history(yield func(record.Record) bool) bool {
 			return false
 		}
 	}
-	return true
+	return g.OffsetsStore == nil || yield(record.Record{Key: record.Key{Type: record.TypeOffsetsStore, Group: g.ID}, Value: g.OffsetsStore})
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Compare orders keys by group, type, member and id: the order of snapshots, in which the records of a group are
+// Compare orders keys by group, type, member, topic and id: the order of snapshots, in which the records of a group are
 // neighbours.
 func (k Key) Compare(o Key) int {
 	return cmp.Or(
 		strings.Compare(k.Group, o.Group),
 		cmp.Compare(k.Type, o.Type),
 		strings.Compare(k.Member, o.Member),
+		strings.Compare(k.Topic, o.Topic),
 		cmp.Compare(k.ID, o.ID),
 	)
 }
@@ -25,6 +26,8 @@ func (k Key) String() string {
 		return fmt.Sprintf("%d(%d)", k.Type, k.ID)
 	case TypeJournalEntry, TypeTopologyVersion:
 		return fmt.Sprintf("%d(%q,%d)", k.Type, k.Group, k.ID)
+	case TypeOffsetCommit:
+		return fmt.Sprintf("%d(%q,%q,%d)", k.Type, k.Group, k.Topic, k.ID)
 	}
 	return fmt.Sprintf("%d(%q,%q)", k.Type, k.Group, k.Member)
 }
@@ -42,8 +45,13 @@ func (t Type) hasMember() bool {
 	return t == TypeMemberMetadata || t == TypeTargetMember || t == TypeCurrentAssignment
 }
 
+// hasGroupID says whether keys of a type have an ID within their group.
+func (t Type) hasGroupID() bool {
+	return t == TypeOffsetCommit || t == TypeJournalEntry || t == TypeTopologyVersion
+}
+
 // AppendKey appends the key: the record type and version 0 of the key's fields in the non-flexible encoding
-// (CoordinatorRecordSerde.java, StreamsGroup*Key.json).
+// (CoordinatorRecordSerde.java, StreamsGroup*Key.json, OffsetCommitKey.json).
 func AppendKey(dst []byte, k Key) ([]byte, error) {
 	w := writer{b: dst}
 	w.key(k)
@@ -56,8 +64,13 @@ func AppendKey(dst []byte, k Key) ([]byte, error) {
 func (w *writer) key(k Key) {
 	w.int16(int16(k.Type))
 	switch k.Type {
-	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics:
+	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics,
+		TypeOffsetsStore:
 		w.keyString(k.Group)
+	case TypeOffsetCommit:
+		w.keyString(k.Group)
+		w.keyString(k.Topic)
+		w.int32(k.ID)
 	case TypeJournalEntry, TypeTopologyVersion:
 		w.keyString(k.Group)
 		w.int32(k.ID)
@@ -81,25 +94,34 @@ func DecodeKey(b []byte) (Key, error) {
 	return d.decode(b)
 }
 
+// legacyOffsetCommit is the type of offset keys in Kafka's oldest versions (CoordinatorRecordType.LEGACY_OFFSET_COMMIT).
+const legacyOffsetCommit Type = 0
+
 // keyDecoder decodes keys and uses the strings of the last key again where they are equal, because neighbours in an
-// entry or a snapshot mostly concern one group and one member.
-type keyDecoder struct{ group, member string }
+// entry or a snapshot mostly concern one group and one member or topic.
+type keyDecoder struct{ group, member, topic string }
 
 func (d *keyDecoder) decode(b []byte) (Key, error) {
 	if len(b) < 2 {
 		return Key{}, fmt.Errorf("%w: key of %d bytes", ErrMalformed, len(b))
 	}
 	k := Key{Type: Type(binary.BigEndian.Uint16(b))}
+	if k.Type == legacyOffsetCommit {
+		k.Type = TypeOffsetCommit
+	}
 	r := newReader(b)
 	r.off = 2
 	switch k.Type {
 	case TypeGroupMetadata, TypeTargetMetadata, TypeTopology, TypeOffsetsClaim, TypeGroupConfig, TypeGroupMarks, TypeGroupTopics, TypeJournalEntry,
-		TypeTopologyVersion, TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment:
+		TypeTopologyVersion, TypeMemberMetadata, TypeTargetMember, TypeCurrentAssignment, TypeOffsetsStore, TypeOffsetCommit:
 		k.Group = same(&d.group, r.keyString())
 		if k.Type.hasMember() {
 			k.Member = same(&d.member, r.keyString())
 		}
-		if k.Type == TypeJournalEntry || k.Type == TypeTopologyVersion {
+		if k.Type == TypeOffsetCommit {
+			k.Topic = same(&d.topic, r.keyString())
+		}
+		if k.Type.hasGroupID() {
 			k.ID = r.int32()
 		}
 	case TypeNode, TypeBrokerSlot:

@@ -4,9 +4,13 @@ import "github.com/coordd/coordd/topology"
 
 // Normal returns v as DecodeValue would return it after AppendValue, except that empty lists inside a topology stay as
 // they are: task lists are non-nil and without empty subtopologies, active tasks of a current assignment have
-// epochs, and other empty lists are nil. It returns v itself when that is so already, and never changes v.
+// epochs, other empty lists are nil, and an offset that expires at a time of its own has neither leader epoch nor topic id. It returns v itself when that is so already, and never changes v.
 func Normal(v Value) Value {
 	switch v := v.(type) {
+	case *OffsetCommit:
+		if v != nil && !v.isNormal() {
+			return v.normal()
+		}
 	case *GroupMetadata:
 		if v != nil && v.AssignmentConfigs != nil && len(v.AssignmentConfigs) == 0 {
 			c := *v

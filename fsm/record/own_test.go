@@ -13,7 +13,8 @@ import (
 // ownBytes are the encodings of ownSamples, laid down by hand from the fields: a log that is written today must be read
 // for ever.
 var ownBytes = map[record.Type]string{
-	record.TypeGroupMarks: "00000005" + "03ee" + "000167" + "00000015" + "0000" + "026d" + "0000000000000005" + "0000000000000006" + "00",
+	record.TypeOffsetsStore: "00000005" + "03f1" + "000167" + "00000004" + "0000" + "01" + "00",
+	record.TypeGroupMarks:   "00000005" + "03ee" + "000167" + "00000015" + "0000" + "026d" + "0000000000000005" + "0000000000000006" + "00",
 	record.TypeGroupTopics: "00000005" + "03ef" + "000167" + "00000033" + "0000" + "00000002" + "0000000000000007" +
 		"03" + "0230" + "00000003" + "02" + "00000003" + "01" + "02" + "03696e" + "00" +
 		"0231" + "00000004" + "01" + "03" + "00000004" + "00000005" + "01" + "00" + "00",

@@ -1,12 +1,18 @@
 package record
 
-import "github.com/coordd/coordd/topology"
+import (
+	"fmt"
+
+	"github.com/coordd/coordd/topology"
+)
 
 // Type is the number of a record type, the first two bytes of a key.
 type Type int16
 
-// Record types. 17 and 19–23 are Kafka's (CoordinatorRecordType); numbers from 1000 are the project's own.
+// Record types. 1, 17 and 19–23 are Kafka's (CoordinatorRecordType); numbers from 1000 are the project's own.
 const (
+	// TypeOffsetCommit is also what keys of type 0 are read as, which Kafka's oldest versions wrote for the same thing.
+	TypeOffsetCommit      Type = 1
 	TypeGroupMetadata     Type = 17
 	TypeMemberMetadata    Type = 19
 	TypeTargetMetadata    Type = 20
@@ -22,16 +28,19 @@ const (
 	TypeGroupMarks        Type = 1006
 	TypeGroupTopics       Type = 1007
 	TypeTopologyVersion   Type = 1008
+	TypeOffsetsStore      Type = 1009
 )
 
 // Key names what a record is about; the latest record of a key wins. Keys are comparable.
 type Key struct {
 	Type Type
-	// Group is the group id of types 17–23, 1000 and 1004–1008; empty otherwise.
+	// Group is the group id of types 1, 17–23, 1000 and 1004–1009; empty otherwise.
 	Group string
 	// Member is the member id of types 19, 21 and 22; empty otherwise.
 	Member string
-	// ID is the node id (1001), broker id (1002), slot (1005) or topology epoch (1008); 0 otherwise.
+	// Topic is the topic of type 1; empty otherwise.
+	Topic string
+	// ID is the partition (1), node id (1001), broker id (1002), slot (1005) or topology epoch (1008); 0 otherwise.
 	ID int32
 }
 
@@ -92,6 +101,47 @@ type CurrentAssignment struct {
 
 // Topology is StreamsGroupTopologyValue (type 23).
 type Topology struct{ topology.Topology }
+
+// OffsetCommit is OffsetCommitValue (type 1): the offset that a group committed for a partition.
+type OffsetCommit struct {
+	Offset int64
+	// LeaderEpoch is the leader epoch of the last record consumed, or -1.
+	LeaderEpoch int32
+	Metadata    string
+	// CommitTimestampMs is when it was committed, in milliseconds since 1970.
+	CommitTimestampMs int64
+	// ExpireTimestampMs is when it expires, for a commit that asked for a retention of its own, in milliseconds since
+	// 1970; -1: none. Kafka writes such a value in version 1, which has neither leader epoch nor topic id.
+	ExpireTimestampMs int64
+	// TopicID is the id of the topic at the time, or zero.
+	TopicID [16]byte
+}
+
+// OffsetsStore (type 1009) says where the committed offsets of the group are kept. A group without the record has them in
+// StoreUpstream.
+type OffsetsStore struct{ Store Store }
+
+// Store is a place for the committed offsets of a group.
+type Store int8
+
+// Stores of offsets.
+const (
+	// StoreUpstream is the group coordinator of the Kafka cluster behind.
+	StoreUpstream Store = 0
+	// StoreRaft is the shard's own log.
+	StoreRaft Store = 1
+)
+
+// String is the name that settings use.
+func (s Store) String() string {
+	switch s {
+	case StoreUpstream:
+		return "upstream"
+	case StoreRaft:
+		return "raft"
+	}
+	return fmt.Sprintf("store %d", int8(s))
+}
 
 // OffsetsClaim (type 1000) says that offsets of the group may be in flight to, or kept at, the upstream under the
 // static member "coordd": a new leader must take that membership over before the first commit or task move.
@@ -171,6 +221,7 @@ const (
 	MemberUnknown         MemberState = 127
 )
 
+func (*OffsetCommit) recordType() Type      { return TypeOffsetCommit }
 func (*GroupMetadata) recordType() Type     { return TypeGroupMetadata }
 func (*MemberMetadata) recordType() Type    { return TypeMemberMetadata }
 func (*TargetMetadata) recordType() Type    { return TypeTargetMetadata }
@@ -185,3 +236,4 @@ func (*GroupConfig) recordType() Type       { return TypeGroupConfig }
 func (*JournalEntry) recordType() Type      { return TypeJournalEntry }
 func (*GroupMarks) recordType() Type        { return TypeGroupMarks }
 func (*GroupTopics) recordType() Type       { return TypeGroupTopics }
+func (*OffsetsStore) recordType() Type      { return TypeOffsetsStore }

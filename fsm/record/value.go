@@ -6,11 +6,11 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// valueVersion is the version of all values, Kafka's and our own. Fields are added as tagged fields; a value of another
-// version is an error (CoordinatorRecordSerde.java refuses them, too).
+// valueVersion is the version of all values, Kafka's and our own, except those of offsets. Fields are added as tagged
+// fields; a value of another version is an error (CoordinatorRecordSerde.java refuses them, too).
 const valueVersion = 0
 
-// AppendValue appends the version and the fields of a value in the flexible encoding. The bytes equal those that
+// AppendValue appends the version and the fields of a value in the encoding of that version. The bytes equal those that
 // Kafka 4.4 writes for the same value (StreamsCoordinatorRecordHelpers.java): tagged fields that equal their default are
 // left out (the generated classes take an empty list, not null, for the default of tagged lists), and assignment epochs
 // are written for active tasks of a current assignment only.
@@ -26,6 +26,10 @@ func AppendValue(dst []byte, v Value) ([]byte, error) {
 }
 
 func (w *writer) value(v Value) {
+	if v, ok := v.(*OffsetCommit); ok && v != nil {
+		w.offsetCommit(v)
+		return
+	}
 	w.int16(valueVersion)
 	var known bool
 	switch v := v.(type) {
@@ -89,6 +93,10 @@ func (w *writer) value(v Value) {
 		if known = v != nil; known {
 			w.topologyVersion(v)
 		}
+	case *OffsetsStore:
+		if known = v != nil; known {
+			w.offsetsStore(v)
+		}
 	default:
 		known = false
 	}
@@ -102,10 +110,14 @@ func (w *writer) value(v Value) {
 // assignment always with assignment epochs; other empty lists come back nil.
 func DecodeValue(t Type, b []byte) (Value, error) {
 	r := newReader(b)
-	if v := r.int16(); r.err == nil && v != valueVersion {
-		return nil, fmt.Errorf("value of type %d: %w %d", t, ErrVersion, v)
+	version, newest := r.int16(), int16(valueVersion)
+	if t == TypeOffsetCommit {
+		newest = offsetVersion
 	}
-	v, err := r.value(t)
+	if r.err == nil && (version < 0 || version > newest) {
+		return nil, fmt.Errorf("value of type %d: %w %d", t, ErrVersion, version)
+	}
+	v, err := r.value(t, version)
 	if err == nil {
 		err = r.end()
 	}
@@ -115,8 +127,10 @@ func DecodeValue(t Type, b []byte) (Value, error) {
 	return v, nil
 }
 
-func (r *reader) value(t Type) (Value, error) {
+func (r *reader) value(t Type, version int16) (Value, error) {
 	switch t {
+	case TypeOffsetCommit:
+		return r.offsetCommit(version), nil
 	case TypeGroupMetadata:
 		return r.groupMetadata(), nil
 	case TypeMemberMetadata:
@@ -147,6 +161,8 @@ func (r *reader) value(t Type) (Value, error) {
 		return r.groupTopics(), nil
 	case TypeTopologyVersion:
 		return r.topologyVersion(), nil
+	case TypeOffsetsStore:
+		return r.offsetsStore(), nil
 	}
 	return nil, ErrUnknownType
 }

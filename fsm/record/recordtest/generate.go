@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -16,7 +17,7 @@ var Types = []record.Type{
 	record.TypeGroupMetadata, record.TypeMemberMetadata, record.TypeTargetMetadata, record.TypeTargetMember,
 	record.TypeCurrentAssignment, record.TypeTopology, record.TypeOffsetsClaim, record.TypeNode, record.TypeBrokerSlot,
 	record.TypeCluster, record.TypeGroupConfig, record.TypeJournalEntry, record.TypeGroupMarks, record.TypeGroupTopics,
-	record.TypeTopologyVersion,
+	record.TypeTopologyVersion, record.TypeOffsetCommit, record.TypeOffsetsStore,
 }
 
 // Records generates any record, one in four a tombstone. Ids come from small sets, so that records meet.
@@ -43,6 +44,10 @@ func Keys() *rapid.Generator[record.Key] {
 			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
 		case record.TypeTopologyVersion:
 			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, math.MaxInt32}).Draw(t, "epoch")
+			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
+		case record.TypeOffsetCommit:
+			k.ID = rapid.SampledFrom([]int32{-1, 0, 1, 2, 31, 32, 40, 100, math.MaxInt32}).Draw(t, "partition")
+			k.Topic = rapid.SampledFrom([]string{"t", "t1", ""}).Draw(t, "topic")
 			k.Group = rapid.SampledFrom([]string{"g", "g1", ""}).Draw(t, "group")
 		case record.TypeMemberMetadata, record.TypeTargetMember, record.TypeCurrentAssignment:
 			k.Member = rapid.SampledFrom([]string{"m", "m1", "m2", "n", ""}).Draw(t, "member")
@@ -103,6 +108,10 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		return groupTopics(t)
 	case record.TypeTopologyVersion:
 		return topologyVersion(t)
+	case record.TypeOffsetsStore:
+		return &record.OffsetsStore{Store: rapid.SampledFrom([]record.Store{record.StoreUpstream, record.StoreRaft}).Draw(t, "store")}
+	case record.TypeOffsetCommit:
+		return offsetCommit(t)
 	case record.TypeCluster:
 		return &record.Cluster{ID: text(t), Shards: rapid.Int32().Draw(t, "shards"), FeatureLevel: rapid.Int32().Draw(t, "level")}
 	}
@@ -158,6 +167,19 @@ func journalEntry(t *rapid.T) *record.JournalEntry {
 			Task: topology.Task{Subtopology: text(t), Partition: rapid.Int32().Draw(t, "partition")},
 			Role: record.TaskRole(rapid.Int8().Draw(t, "role")), From: text(t), To: text(t),
 		})
+	}
+	return v
+}
+
+// offsetCommit draws from few topic ids and lengths of metadata, on both sides of what the state keeps in another form.
+func offsetCommit(t *rapid.T) *record.OffsetCommit {
+	v := &record.OffsetCommit{
+		Offset: rapid.Int64().Draw(t, "offset"), LeaderEpoch: epoch(t), CommitTimestampMs: rapid.Int64().Draw(t, "committed"),
+		ExpireTimestampMs: -1, Metadata: strings.Repeat("m", rapid.SampledFrom([]int{0, 1, 40, 255, 256, 400}).Draw(t, "metadata")),
+	}
+	v.TopicID[0] = rapid.ByteRange(0, 2).Draw(t, "topic id")
+	if rapid.IntRange(0, 4).Draw(t, "expires") == 0 {
+		v.ExpireTimestampMs = rapid.Int64().Draw(t, "expiry")
 	}
 	return v
 }

@@ -1,0 +1,90 @@
+package record
+
+import "fmt"
+
+// Versions of offset values (OffsetCommitValue.json). Version 0 has no expiry, 2 no expiry again, 3 adds the leader epoch; the
+// first flexible one is offsetVersion, with the topic id as a tagged field.
+const (
+	offsetVersion       = 4
+	offsetExpiryVersion = 1
+	offsetEpochVersion  = 3
+)
+
+// isNormal says whether the value has only what its version can hold.
+func (v *OffsetCommit) isNormal() bool {
+	return v.ExpireTimestampMs == -1 || v.LeaderEpoch == -1 && v.TopicID == [16]byte{}
+}
+
+func (v *OffsetCommit) normal() *OffsetCommit {
+	c := *v
+	c.LeaderEpoch, c.TopicID = -1, [16]byte{}
+	return &c
+}
+
+// offsetCommit writes the version, too: the newest, except where the value has an expiry
+// (GroupCoordinatorRecordHelpers.newOffsetCommitRecord).
+func (w *writer) offsetCommit(v *OffsetCommit) {
+	if v.ExpireTimestampMs != -1 {
+		w.int16(offsetExpiryVersion)
+		w.int64(v.Offset)
+		w.keyString(v.Metadata)
+		w.int64(v.CommitTimestampMs)
+		w.int64(v.ExpireTimestampMs)
+		return
+	}
+	w.int16(offsetVersion)
+	w.int64(v.Offset)
+	w.int32(v.LeaderEpoch)
+	w.string(v.Metadata)
+	w.int64(v.CommitTimestampMs)
+	if v.TopicID == [16]byte{} {
+		w.noTags()
+		return
+	}
+	w.uvarint(1)
+	w.tag(0, len(v.TopicID))
+	w.b = append(w.b, v.TopicID[:]...)
+}
+
+func (r *reader) offsetCommit(version int16) *OffsetCommit {
+	v := &OffsetCommit{Offset: r.int64(), LeaderEpoch: -1, ExpireTimestampMs: -1}
+	if version >= offsetEpochVersion {
+		v.LeaderEpoch = r.int32()
+	}
+	if version < offsetVersion {
+		v.Metadata = string(r.keyString())
+	} else {
+		v.Metadata = r.string()
+	}
+	v.CommitTimestampMs = r.int64()
+	if version == offsetExpiryVersion {
+		v.ExpireTimestampMs = r.int64()
+	}
+	if version >= offsetVersion {
+		r.tags(func(tag int) bool {
+			if tag != 0 {
+				return false
+			}
+			copy(v.TopicID[:], r.take(len(v.TopicID)))
+			return true
+		})
+	}
+	return v
+}
+
+func (w *writer) offsetsStore(v *OffsetsStore) {
+	if v.Store != StoreUpstream && v.Store != StoreRaft && w.err == nil {
+		w.err = fmt.Errorf("%w: %s", ErrValue, v.Store)
+	}
+	w.int8(int8(v.Store))
+	w.noTags()
+}
+
+func (r *reader) offsetsStore() *OffsetsStore {
+	v := &OffsetsStore{Store: Store(r.int8())}
+	if v.Store != StoreUpstream && v.Store != StoreRaft {
+		r.fail("%s", v.Store)
+	}
+	r.tags(nil)
+	return v
+}
