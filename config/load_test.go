@@ -69,7 +69,7 @@ func TestRefusalsNameSettingValueAndRange(t *testing.T) {
 		{"group.streams.assignors=", "group.streams.assignors", "empty"},
 		{"group.streams.assignors=sticky,sticky", "group.streams.assignors", "twice"},
 		{"group.streams.assignors=sticky,balanced", "group.streams.assignors", "\"balanced\" is unknown (allowed: one or more of sticky, highly_available, auto, separated by commas)"},
-		{"offsets.store=raft", "offsets.store", "one of upstream"},
+		{"offsets.store=kafka", "offsets.store", "one of upstream, raft"},
 		{"group.streams.max.session.timeout.ms=44999", "group.streams.max.session.timeout.ms", "45000 or more"},
 		{"group.streams.max.heartbeat.interval.ms=4999", "group.streams.max.heartbeat.interval.ms", "5000 or more"},
 		{"group.streams.min.assignment.interval.ms=15001", "group.streams.max.assignment.interval.ms", "15001 or more"},

@@ -24,7 +24,7 @@ var settings = []Setting{
 	{Name: "upstream.bootstrap.servers", Help: "Addresses of the Kafka cluster behind.", Default: "", kind: kindList},
 	{Name: "upstream.quirks", Help: "Repairs of what the cluster behind answers: kfake for franz-go's in-process Kafka.", Default: "none", kind: kindString, allowed: []string{"none", "kfake"}},
 	{Name: "shards", Help: "Number of Raft groups that hold streams groups; fixed when the cluster is formed.", Default: "8", kind: kindInt, min: 1, max: 64},
-	{Name: "offsets.store", Help: "Where offsets of streams groups are kept.", Default: "upstream", kind: kindString, allowed: []string{"upstream"}},
+	{Name: "offsets.store", Help: "Where new streams groups keep their committed offsets: upstream, in the Kafka cluster behind; raft, in coordd's log. Groups that are there keep theirs where they are.", Default: "upstream", kind: kindString, allowed: []string{"upstream", "raft"}},
 	{Name: "log.level", Help: "Least severe log line to write.", Default: "info", kind: kindString, allowed: []string{"trace", "debug", "info", "warn", "error"}},
 	{Name: "log.format", Help: "Log lines as text or json.", Default: "text", kind: kindString, allowed: []string{"text", "json"}},
 	{Name: "socket.request.max.bytes", Help: "Largest request that a client may send, in bytes.", Default: "104857600", kind: kindInt, min: 1024, max: maxInt32},

@@ -24,6 +24,7 @@ const (
 	UnsupportedVersion          Code = 35
 	InvalidConfig               Code = 40
 	InvalidRequest              Code = 42
+	UnsupportedForMessageFormat Code = 43
 	NonEmptyGroup               Code = 68
 	GroupIDNotFound             Code = 69
 	GroupMaxSizeReached         Code = 81

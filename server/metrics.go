@@ -10,6 +10,7 @@ import (
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
 )
@@ -21,6 +22,8 @@ type shardMetrics struct {
 	bytes     prometheus.Histogram
 	commits   prometheus.Counter
 	deletions prometheus.Counter
+	// expirations counts those in the log only: the cluster behind expires its own.
+	expirations prometheus.Counter
 }
 
 func newShardMetrics(r prometheus.Registerer) *shardMetrics {
@@ -44,9 +47,12 @@ func newShardMetrics(r prometheus.Registerer) *shardMetrics {
 		deletions: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "coordd_offset_deletions_total", Help: "Offsets of partitions of streams groups that were deleted on request.",
 		}),
+		expirations: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coordd_offset_expirations_total", Help: "Offsets of partitions in coordd's log that expired, or went with their topic.",
+		}),
 	}
 	if r != nil {
-		r.MustRegister(m.decisions, m.records, m.bytes, m.commits, m.deletions)
+		r.MustRegister(m.decisions, m.records, m.bytes, m.commits, m.deletions, m.expirations)
 	}
 	return m
 }
@@ -62,6 +68,13 @@ func (n *Node) measure() {
 }
 
 func (m *shardMetrics) committed(r *offsets.CommitResponse) { m.commits.Add(succeeded(r.Topics)) }
+
+// logged counts what became of offsets in the log.
+func (m *shardMetrics) logged(c shard.OffsetCounts) {
+	m.commits.Add(float64(c.Committed))
+	m.deletions.Add(float64(c.Deleted))
+	m.expirations.Add(float64(c.Expired))
+}
 
 func (m *shardMetrics) deleted(r *offsets.DeleteResponse) { m.deletions.Add(succeeded(r.Topics)) }
 

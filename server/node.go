@@ -20,6 +20,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/gateway"
 	"github.com/coordd/coordd/raftnode"
 	"github.com/coordd/coordd/topicctl"
@@ -274,6 +275,9 @@ func (n *Node) shardOptions() shard.Options {
 	o := shard.DefaultOptions()
 	o.RetentionMs = int64(n.config.RetentionMinutes) * 60_000
 	o.RetentionCheckMs = min(n.config.RetentionCheckMs, maxRetentionCheck.Milliseconds())
+	if n.config.OffsetsStore == "raft" {
+		o.Store = record.StoreRaft
+	}
 	if n.config.RaftPreset == "wan" {
 		o.LeaseMs = raftnode.WAN().Lease.Milliseconds()
 	}

@@ -25,6 +25,8 @@ type observer struct {
 
 	refused loglimit.Limit[coordinator.Code]
 	failed  loglimit.Limit[string]
+	// transactional counts commits of transactions to groups whose offsets are in the log.
+	transactional loglimit.Limit[string]
 }
 
 // maxLogged bounds a name or explanation in a line of the log, in bytes.
@@ -93,6 +95,15 @@ func (o *observer) event(number uint32, e shard.Event) {
 		o.log.Warn("a warm-up makes no progress, others come first: look at its member's log and disk, and at the changelog's leaders", "group", cut(e.Group), "member", cut(e.Stalled.Member),
 			"task", cut(taskList(topology.NewTasks(e.Stalled.Task))), "offset", e.Stalled.Offset, "end", e.Stalled.End,
 			"after", time.Duration(e.Stalled.AfterMs)*time.Millisecond)
+	case e.Kept:
+		o.log.Info("new group keeps its committed offsets upstream although offsets.store is raft: there is a group of that id already, which may "+
+			"have some; while the group has no members `coordd groups offsets GROUP --move-to raft` moves them", "group", cut(e.Group))
+	case e.Transactional:
+		if skipped, ok := o.transactional.Pass(cut(e.Group)); ok {
+			o.log.Warn("refused a transactional commit: the group's offsets are in coordd's log (offsets.store=raft), which takes no part in Kafka's "+
+				"transactions; stop the app, run `coordd groups offsets GROUP --move-to upstream`, and start it again", "group", cut(e.Group),
+				"left-out", skipped)
+		}
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:

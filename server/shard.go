@@ -430,4 +430,10 @@ func (r *runner) DropOffsets(op uint64, group string) {
 }
 
 // Observe implements shard.Host.
-func (r *runner) Observe(e shard.Event) { r.node.observer.event(r.number, e) }
+func (r *runner) Observe(e shard.Event) {
+	if e.Offsets != (shard.OffsetCounts{}) {
+		r.node.measured.logged(e.Offsets)
+		return
+	}
+	r.node.observer.event(r.number, e)
+}

@@ -100,8 +100,9 @@ func TestForeign(t *testing.T) {
 			})
 		}
 		for group, want := range map[string]coordinator.ForeignGroup{
-			"ours": {}, "nothing": {}, "simple": {Type: "classic"},
-			"classic": {Type: "consumer", InUse: true}, "consumer": {Type: "consumer", InUse: true}, "share": {Type: "share", InUse: true},
+			"ours": {Offsets: true}, "nothing": {}, "simple": {Type: "classic", Offsets: true},
+			"classic": {Type: "consumer", InUse: true, Offsets: true}, "consumer": {Type: "consumer", InUse: true, Offsets: true},
+			"share": {Type: "share", InUse: true, Offsets: true},
 		} {
 			eventually(t, group, func() bool { r := ask(group); return r.err == nil && r.found == want })
 		}

@@ -105,7 +105,7 @@ func (f *foreign) round(calls []foreignCall) {
 	defer cancel()
 	found, err := f.list(ctx, calls)
 	for _, c := range calls {
-		if group, ok := found[c.group]; ok {
+		if group, ok := found[c.group]; ok && (err == nil || group.Type != "") {
 			c.done(group, nil)
 		} else {
 			c.done(coordinator.ForeignGroup{}, err)
@@ -130,8 +130,12 @@ func (f *foreign) list(ctx context.Context, calls []foreignCall) (map[string]coo
 		}
 		for i := range resp.Groups {
 			g := &resp.Groups[i]
-			if asked[g.Group] && g.GroupState != "Dead" && g.ProtocolType != protocolType && !found[g.Group].InUse {
-				found[g.Group] = coordinator.ForeignGroup{Type: typeOf(g), InUse: inUse(g)}
+			switch {
+			case !asked[g.Group] || g.GroupState == "Dead" || found[g.Group].InUse:
+			case g.ProtocolType != protocolType:
+				found[g.Group] = coordinator.ForeignGroup{Type: typeOf(g), InUse: inUse(g), Offsets: true}
+			case found[g.Group].Type == "":
+				found[g.Group] = coordinator.ForeignGroup{Offsets: true}
 			}
 		}
 	}

@@ -27,6 +27,7 @@ type batch struct {
 	tasks   []task // what was decided, to decide it again after a refused proposal
 	removed []removed
 	due     []due
+	offsets OffsetCounts
 	// partial says that an entry of the batch is in the log already.
 	partial bool
 	// proposedAt is when the entry was handed to Raft; its commit proves leadership at that time.
@@ -265,6 +266,9 @@ func (m *Machine) settle(b *batch) {
 	}
 	for _, e := range b.causes {
 		m.host.Observe(e)
+	}
+	if b.offsets != (OffsetCounts{}) {
+		m.host.Observe(Event{Offsets: b.offsets})
 	}
 	for _, c := range b.parked {
 		if !c.holdable || !m.hold(c, true) {

@@ -33,6 +33,8 @@ type Call struct {
 
 	// free says that the upstream was asked about the group's id on behalf of this call, and has nothing against it.
 	free bool
+	// found is what the upstream has under it.
+	found coordinator.ForeignGroup
 
 	// What the machine notes on a heartbeat: when it came, that its answer is to be held when it is committed, that it was
 	// held once, and that it is being answered and not to be held any more.

@@ -47,7 +47,7 @@ const claimGapMs = 200
 
 // claimEarly arms the claim of a group that has members and no claim.
 func (m *Machine) claimEarly(g *fsm.Group) {
-	if g.NumMembers() == 0 || g.OffsetsClaimed {
+	if g.NumMembers() == 0 || g.OffsetsClaimed || g.Store() == record.StoreRaft {
 		return
 	}
 	if e := m.groupOf(g.ID); e.claim == claimNone && !e.early {
@@ -71,7 +71,7 @@ func (m *Machine) resumeClaim(id string) {
 	case g.NumMembers() == 0 && g.OffsetsClaimed:
 		e.claim = claimReleasing
 		m.host.Release(g.ID)
-	case g.NumMembers() == 0 || e.claim == claimHeld:
+	case g.NumMembers() == 0 || e.claim == claimHeld || g.Store() == record.StoreRaft && !g.OffsetsClaimed:
 		m.wakeWaiting(e)
 	case g.OffsetsClaimed:
 		e.claim = claimPending

@@ -39,7 +39,7 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 		case err == nil && concerns(c, found) && m.working.Group(id) == nil:
 			m.refuseForeign(c, id, found)
 		default:
-			c.free = true
+			c.free, c.found = true, found
 			m.dispatch(c)
 		}
 	}

@@ -50,6 +50,9 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 	}
 	c.unreadSince = 0
 	m.lookAgain(d.Reply.Status)
+	if g == nil {
+		m.chooseStore(c, r.GroupID, &d)
+	}
 	if len(d.Records) > 0 {
 		if m.write(task{group: strings.Clone(r.GroupID), call: c}, &d) {
 			c.Heartbeat = d.Reply

@@ -73,6 +73,15 @@ type Host interface {
 // leader evolved already, and shares the values.
 type Change struct{ From, To fsm.State }
 
+// OffsetCounts counts changes of offsets in the log by what they came of.
+type OffsetCounts struct{ Committed, Deleted, Expired int }
+
+func (c *OffsetCounts) add(o OffsetCounts) {
+	c.Committed += o.Committed
+	c.Deleted += o.Deleted
+	c.Expired += o.Expired
+}
+
 // Event is something worth a log line or a metric.
 type Event struct {
 	Group string
@@ -86,6 +95,12 @@ type Event struct {
 	Unreported *streams.WarmupUnreported
 	// Stalled is set when a warm-up makes no progress.
 	Stalled *streams.WarmupStalled
+	// Kept says that a new group keeps its offsets upstream although new ones keep them in the log: there were some.
+	Kept bool
+	// Transactional says that a transactional commit was refused because the group's offsets are in the log.
+	Transactional bool
+	// Offsets says how many offsets in the log were changed.
+	Offsets OffsetCounts
 	// Expired says that the group was deleted because it was empty for so long.
 	Expired bool
 	// Refused is an error that was answered to a member.

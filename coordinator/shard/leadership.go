@@ -94,7 +94,7 @@ func (m *Machine) resign() {
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
 	clear(m.foreign)
-	m.groups, m.takingOver = map[string]*group{}, 0
+	m.groups, m.takingOver, m.sweeps = map[string]*group{}, 0, nil
 	m.timers, m.kept = newTimers(), newHolds()
 	m.committed, m.working = fsm.State{}, fsm.State{}
 	for _, c := range calls {

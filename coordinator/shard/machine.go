@@ -28,6 +28,8 @@ type Options struct {
 	// RetentionMs is how long a group stays that has no members, and RetentionCheckMs how often that is looked at
 	// (offsets.retention.minutes and offsets.retention.check.interval.ms).
 	RetentionMs, RetentionCheckMs int64
+	// Store is where new groups keep their committed offsets (offsets.store).
+	Store record.Store
 }
 
 // DefaultOptions fit Raft's default timing.
@@ -84,6 +86,7 @@ type Machine struct {
 
 	store   map[uint64]*storeOp
 	nextOp  uint64
+	sweeps  []string           // groups whose offsets in the log are still to be looked at in this check of the retention
 	foreign map[string][]*Call // calls that wait for the upstream's word about their group id
 	timers  timers
 	kept    holds
@@ -354,9 +357,11 @@ type group struct {
 	// have been read again.
 	sightings streams.Sightings
 	unread    []*Call
-	// deleting counts the deletions under way: with the offsets of the empty group gone nobody may join it before it is
-	// gone too, or else the deletion were refused and the offsets lost.
+	// deleting counts what must be done with the empty group before anybody may join it or commit to it: a deletion, which
+	// were refused and the offsets lost when a member came after they were gone, and the way of the offsets upstream.
 	deleting int
+	// gone are topics with offsets in the log that were deleted, and since when that is known.
+	gone map[string]int64
 }
 
 // await has further commits of a member wait until those under way are done.

@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -18,11 +19,19 @@ type storeOp struct {
 	commit        bool
 	answered      []offsets.CommitTopicResult // of a request that the store sees in part only
 	after         func(m *Machine, err error)
+	committed     func(m *Machine, r *offsets.CommitResponse) // of a commit that no client asked for
 }
 
 // commitOffsets fences a commit by member and epoch and hands it to the store. While members exist the store must hold
 // the group's membership upstream, so that what an earlier leader still has in flight is refused there.
 func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
+	if m.awaitsDeletion(c, r.GroupID) {
+		return
+	}
+	if m.logsOffsets(r.GroupID) {
+		m.logCommit(c, r)
+		return
+	}
 	if m.unsettled(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
@@ -53,11 +62,16 @@ func (m *Machine) commitOffsets(c *Call, r *offsets.CommitRequest) {
 }
 
 func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
+	if m.logsOffsets(r.GroupID) {
+		m.fetchLogged(c, r)
+		return
+	}
 	if m.unsettled(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
 	}
-	if err := offsets.CheckFetch(m.committed.Group(r.GroupID), r); err != nil && !m.untold(r) {
+	g := m.committed.Group(r.GroupID)
+	if err := offsets.CheckFetch(g, r); err != nil && !m.untold(g, r) {
 		m.reply(c, offsets.FetchFailed(r, err))
 		return
 	}
@@ -74,8 +88,8 @@ func (m *Machine) fetchOffsets(c *Call, r *offsets.FetchRequest) {
 
 // untold says that the request has the epoch that its member was told last: it was moved on while its heartbeat was held,
 // and asked for offsets before it read the answer that tells it so.
-func (m *Machine) untold(r *offsets.FetchRequest) bool {
-	g, soft := m.committed.Group(r.GroupID), m.softOf(r.GroupID)
+func (m *Machine) untold(g *fsm.Group, r *offsets.FetchRequest) bool {
+	soft := m.softOf(r.GroupID)
 	if g == nil || soft == nil || r.MemberID == nil {
 		return false
 	}
@@ -85,6 +99,13 @@ func (m *Machine) untold(r *offsets.FetchRequest) bool {
 
 // deleteOffsets lets the store delete what the rules allow, and answers the other topics itself.
 func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
+	if m.awaitsDeletion(c, r.GroupID) {
+		return
+	}
+	if m.logsOffsets(r.GroupID) {
+		m.deleteLogged(c, r)
+		return
+	}
 	if m.unsettled(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
@@ -159,6 +180,14 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 		op.after(m, err)
 		return
 	}
+	if op.committed != nil {
+		if !current {
+			m.refuse(op.call, notCoordinator)
+			return
+		}
+		op.committed(m, response.(*offsets.CommitResponse))
+		return
+	}
 	if op.commit && current {
 		m.commitDone(op, response.(*offsets.CommitResponse))
 	}
@@ -226,6 +255,10 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 	}
 	d := &deletion{call: c, group: m.groupOf(g.ID)}
 	d.group.deleting++
+	if g.Store() == record.StoreRaft { // they go with the group
+		d.dropped(m, nil)
+		return
+	}
 	m.host.DropOffsets(m.startStore(&storeOp{call: c, after: d.dropped}), g.ID)
 }
 

@@ -3,6 +3,7 @@ package shard
 import (
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 )
 
 // maxExpiries bounds the groups that one look deletes, and moreExpiriesMs is when the next ones follow: members of other
@@ -17,7 +18,14 @@ const (
 // empty, the upstream's own retention counts from then. A group that comes back finds the offsets that are still there.
 func (m *Machine) checkRetention() {
 	again, found := m.options.RetentionCheckMs, 0
+	idle := len(m.sweeps) == 0
 	for g := range m.committed.Groups() {
+		if g.Store() == record.StoreRaft {
+			if idle {
+				m.sweeps = append(m.sweeps, g.ID)
+			}
+			continue
+		}
 		if !m.outlived(g) {
 			continue
 		}
@@ -30,6 +38,9 @@ func (m *Machine) checkRetention() {
 		}})
 	}
 	m.timers.arm(timerKey{kind: timerRetention}, m.now+again)
+	if idle {
+		m.sweep()
+	}
 }
 
 // outlived says whether a group is to be deleted: it has been empty for the retention, its membership upstream has

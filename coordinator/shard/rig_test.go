@@ -158,7 +158,7 @@ func (a *answer) CallDone(*Call) { a.done, a.n = true, a.n+1 }
 var (
 	noForeign = coordinator.ForeignGroup{}
 	consumers = coordinator.ForeignGroup{Type: "consumer", InUse: true}
-	simple    = coordinator.ForeignGroup{Type: "classic"} // offsets without a member
+	simple    = coordinator.ForeignGroup{Type: "classic", Offsets: true} // offsets without a member
 )
 
 var client = &coordinator.Client{ID: "app", Host: "/127.0.0.1", Principal: "User:ANONYMOUS"}

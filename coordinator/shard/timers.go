@@ -16,6 +16,7 @@ const (
 	timerClaim                      // a claim or release upstream that failed is tried again
 	timerHold                       // the answer to a heartbeat was held for long enough
 	timerRetention                  // groups that were empty for too long are looked for
+	timerSweep                      // the check of the retention goes on
 	timerTopics                     // calls wait until the topics have been read again
 )
 
@@ -145,6 +146,8 @@ func (m *Machine) fire(key timerKey) {
 		m.fireHold(key, g)
 	case timerRetention:
 		m.checkRetention()
+	case timerSweep:
+		m.sweep()
 	case timerTopics:
 		m.topicsRead(key, g)
 	case timerClaim:

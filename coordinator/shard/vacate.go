@@ -5,11 +5,12 @@ import (
 
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 )
 
 // vacate deletes a group without members so that a classic group may have its id, as Kafka does at the first JoinGroup
-// (GroupMetadataManager.classicGroupJoinToClassicGroup). The offsets stay upstream, where the classic group finds them; our
-// membership there must be gone before, or it would be refused.
+// (GroupMetadataManager.classicGroupJoinToClassicGroup). The offsets stay upstream, where the classic group finds them, or are
+// brought there; our membership there must be gone before, or it would be refused.
 func (m *Machine) vacate(c *Call, r *VacateRequest) {
 	if m.unsettled(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
@@ -18,6 +19,13 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 	g := m.committed.Group(r.GroupID)
 	if g == nil || g.NumMembers() > 0 {
 		m.reply(c, holding(g))
+		return
+	}
+	if m.awaitsDeletion(c, g.ID) {
+		return
+	}
+	if g.Store() == record.StoreRaft {
+		m.handBack(c, r, g)
 		return
 	}
 	if !m.storeReady(g, c) {

@@ -1,0 +1,85 @@
+package offsets
+
+import (
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// Retention says when offsets in the log expire.
+type Retention struct {
+	// Ms is offsets.retention.minutes in milliseconds.
+	Ms int64
+	// From is from when on what has no usable time of its own counts: the leader's election.
+	From int64
+}
+
+// Due is what of a group's offsets is to be deleted.
+type Due struct {
+	// Records are the tombstones; More says that there are others, which are found once these are committed.
+	Records []record.Record
+	More    bool
+	// Left is the number of offsets that stay beside them.
+	Left int
+	// Gone are the topics that were deleted, as far as is known: their offsets are to be deleted when this has been known for long
+	// enough.
+	Gone []string
+}
+
+// FindDue finds the offsets of a group that have expired, and those of deleted topics that confirmed accepts; limit bounds the
+// tombstones of one round.
+//
+// While the group has members the offsets of what they read never expire, and those of other topics do the retention after
+// their commit. Without members all expire once both the commit and the end of the last member are that long ago: Kafka counts from
+// the commit alone, so that what was idle is lost as soon as the app stops (OffsetMetadataManager.cleanupExpiredOffsets).
+func FindDue(g *fsm.Group, w *World, r Retention, confirmed func(topic string) bool, limit int) Due {
+	var d Due
+	topic, read, gone := "", false, false
+	for tp, o := range g.Offsets() {
+		if tp.Topic != topic {
+			topic, gone = tp.Topic, false
+			read = g.NumMembers() > 0 && g.ReadsTopic(topic)
+		}
+		dead := w.gone(topic, &o)
+		if dead && !gone {
+			gone = true
+			d.Gone = append(d.Gone, topic)
+		}
+		switch {
+		case !(dead && confirmed(topic)) && (read || !expired(g, w, r, &o)):
+			d.Left++
+		case len(d.Records) == limit:
+			d.More = true
+			d.Left++
+		default:
+			d.Records = append(d.Records, tombstone(g.ID, topic, tp.Partition))
+		}
+	}
+	return d
+}
+
+func expired(g *fsm.Group, w *World, r Retention, o *record.OffsetCommit) bool {
+	if o.ExpireTimestampMs >= 0 {
+		return w.Now >= o.ExpireTimestampMs
+	}
+	since := r.usable(o.CommitTimestampMs, w.Now)
+	if g.NumMembers() == 0 {
+		since = max(since, r.EmptySince(g, w.Now))
+	}
+	return w.Now-since >= r.Ms
+}
+
+// EmptySince is since when a group without members has had none.
+func (r Retention) EmptySince(g *fsm.Group, now int64) int64 {
+	if g.Marks == nil || g.Marks.EmptySinceMs <= 0 {
+		return r.From
+	}
+	return r.usable(g.Marks.EmptySinceMs, now)
+}
+
+// usable is a time that another leader wrote; one of a clock that was ahead says nothing.
+func (r Retention) usable(at, now int64) int64 {
+	if at > now {
+		return r.From
+	}
+	return at
+}

@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+)
+
+// maxHandedBack bounds the offsets of one commit upstream.
+const maxHandedBack = 5000
+
+// handback brings the offsets that a group without members has in the log upstream, where the classic group that takes its
+// id looks for them, and deletes the group. Until then nobody may join or commit. It can be repeated: the offsets in the log
+// count as long as the group is there.
+type handback struct {
+	deletion
+	request *VacateRequest
+	left    []*offsets.CommitRequest
+}
+
+func (m *Machine) handBack(c *Call, r *VacateRequest, g *fsm.Group) {
+	world := m.world()
+	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxHandedBack)}
+	h.group.deleting++
+	h.next(m)
+}
+
+func (h *handback) next(m *Machine) {
+	if len(h.left) > 0 {
+		m.host.Commit(m.startStore(&storeOp{call: h.call, committed: h.stored}), h.left[0])
+		h.left = h.left[1:]
+		return
+	}
+	m.submitInternal(task{group: h.group.id, call: h.call, internal: h.decide, after: h.committed, failed: h.over})
+}
+
+// stored goes on when a part is upstream. Partitions that do not exist there any more need no offset.
+func (h *handback) stored(m *Machine, r *offsets.CommitResponse) {
+	if failed := offsets.Failed(r, coordinator.UnknownTopicOrPartition, coordinator.UnknownTopicID); len(failed) > 0 {
+		m.host.Observe(Event{Group: h.group.id, Failed: fmt.Errorf(
+			"cannot commit the group's offsets upstream, where a classic group that joins under its id would look for them: error codes %v", failed)})
+		m.refuse(h.call, notAvailable)
+		h.over(m)
+		return
+	}
+	h.next(m)
+}
+
+func (h *handback) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+	if m.groups[h.group.id] != h.group || g == nil || g.NumMembers() > 0 {
+		m.answer(h.call, holding(g), h.group.id)
+		h.over(m)
+		return streams.Decision{}, false
+	}
+	h.count()
+	return streams.Decision{Records: deletionRecords(g)}, true
+}
+
+func (h *handback) committed(m *Machine) {
+	m.reply(h.call, holding(m.committed.Group(h.request.GroupID))) // a join of the same entry may have made the group anew
+	h.over(m)
+}

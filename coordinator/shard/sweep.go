@@ -1,0 +1,106 @@
+package shard
+
+import (
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// Bounds of one look at the offsets of groups that keep them in the log: heartbeats and commits go on between two looks,
+// which are moreExpiriesMs apart.
+const (
+	maxSweptGroups  = maxExpiries
+	maxSweptOffsets = 20_000
+	// maxDueOffsets bounds the tombstones of one group.
+	maxDueOffsets = 5000
+)
+
+// goneMs is for how long a topic must be known to be deleted before its offsets are: they are not shown meanwhile, and come
+// back with a topic that only seemed to be gone.
+const goneMs = 60_000
+
+// sweep looks at the next of the groups that keep their offsets in the log, for offsets that are to go.
+func (m *Machine) sweep() {
+	for groups, visited := 0, 0; len(m.sweeps) > 0 && groups < maxSweptGroups && visited < maxSweptOffsets; groups++ {
+		g := m.committed.Group(m.sweeps[0])
+		m.sweeps = m.sweeps[1:]
+		if g == nil || g.Store() != record.StoreRaft {
+			continue
+		}
+		visited += g.NumOffsets()
+		s := &sweeping{}
+		m.submitInternal(task{group: g.ID, internal: s.decide, after: s.committed})
+	}
+	if len(m.sweeps) > 0 {
+		m.timers.arm(timerKey{kind: timerSweep}, m.now+moreExpiriesMs)
+	} else {
+		m.sweeps = nil
+	}
+}
+
+// sweeping is the look at one group.
+type sweeping struct {
+	group   string
+	deletes bool
+	counts  OffsetCounts
+}
+
+// decide deletes the offsets of the group that are due, and the group with them once it has none left and has had no members
+// for the retention.
+func (s *sweeping) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+	if g == nil || g.Store() != record.StoreRaft {
+		return streams.Decision{}, false
+	}
+	e := m.groupOf(g.ID)
+	if e.deleting > 0 {
+		return streams.Decision{}, false
+	}
+	world := m.world()
+	due := offsets.FindDue(g, &world, offsets.Retention{Ms: m.options.RetentionMs, From: m.electedAt}, e.goneForLong(m.now), maxDueOffsets)
+	e.noteGone(due.Gone, m.now)
+	*s = sweeping{group: g.ID, counts: OffsetCounts{Expired: len(due.Records)}}
+	records := due.Records
+	if due.Left == 0 && m.outlived(g) {
+		s.deletes = true
+		records = deletionRecords(g) // the offsets go with the group
+	}
+	if due.More {
+		m.sweeps = append(m.sweeps, g.ID)
+		m.timers.arm(timerKey{kind: timerSweep}, m.now+moreExpiriesMs)
+	}
+	return streams.Decision{Records: records}, len(records) > 0
+}
+
+func (s *sweeping) committed(m *Machine) {
+	if s.counts.Expired > 0 {
+		m.host.Observe(Event{Group: s.group, Offsets: s.counts})
+	}
+	if s.deletes {
+		m.host.Observe(Event{Group: s.group, Expired: true})
+	}
+}
+
+// goneForLong says whether a topic has been known to be deleted for long enough.
+func (g *group) goneForLong(now int64) func(topic string) bool {
+	return func(topic string) bool {
+		since, ok := g.gone[topic]
+		return ok && now-since >= goneMs
+	}
+}
+
+// noteGone remembers which topics are gone, and since when.
+func (g *group) noteGone(topics []string, now int64) {
+	var gone map[string]int64
+	for _, topic := range topics {
+		if gone == nil {
+			gone = make(map[string]int64, len(topics))
+		}
+		since, ok := g.gone[topic]
+		if !ok {
+			since = now
+		}
+		gone[topic] = since
+	}
+	g.gone = gone
+}
