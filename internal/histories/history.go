@@ -143,3 +143,46 @@ func (l *Log) History() (History, []Violation) {
 	defer l.mu.Unlock()
 	return History{Ops: append([]Op(nil), l.history.Ops...), Proofs: append([]Proof(nil), l.history.Proofs...)}, append([]Violation(nil), l.odd...)
 }
+
+// Counts is how much there is in a history.
+type Counts struct {
+	Reads, Grants, Releases        int
+	Acknowledged, Refused, Unknown int // commits
+	// Late is how many commits of unknown outcome were read.
+	Late int
+}
+
+func (c Counts) String() string {
+	return fmt.Sprintf("%d commits acknowledged, %d refused, %d of unknown outcome of which %d were read, %d reads, %d grants, %d releases",
+		c.Acknowledged, c.Refused, c.Unknown, c.Late, c.Reads, c.Grants, c.Releases)
+}
+
+// Counts counts.
+func (h History) Counts() (c Counts) {
+	read := map[int64]bool{}
+	for _, o := range h.Ops {
+		if o.Kind == Read {
+			read[o.Value] = true
+		}
+	}
+	for _, o := range h.Ops {
+		switch {
+		case o.Kind == Read:
+			c.Reads++
+		case o.Kind == Grant:
+			c.Grants++
+		case o.Kind == Release:
+			c.Releases++
+		case o.Outcome == Acknowledged:
+			c.Acknowledged++
+		case o.Outcome == Refused:
+			c.Refused++
+		default:
+			c.Unknown++
+			if read[o.Value] {
+				c.Late++
+			}
+		}
+	}
+	return c
+}

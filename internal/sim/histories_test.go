@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/coordd/coordd/internal/histories"
+)
+
+// historyConn is a connection of a client of histories.
+type historyConn struct{ *wire }
+
+func (c historyConn) Do(req kmsg.Request, patience time.Duration) (kmsg.Response, error) {
+	return c.do(req, patience)
+}
+
+func (c historyConn) Close() { c.close() }
+
+// historyRun is a cluster under faults whose clients write a history down.
+type historyRun struct {
+	*simulation
+	log   *histories.Log
+	loads []*histories.Load
+}
+
+const (
+	historyGroups = 3
+	historyRounds = 30 // of faults; a third of them with -short
+)
+
+func newHistoryRun(t *testing.T, dir string, seed uint64, set ...string) *historyRun {
+	s := &simulation{t: t, rand: rand.New(rand.NewPCG(seed, 0)), observer: newObserver(), pausing: map[*member]time.Time{}}
+	s.cluster = startCluster(t, dir, s.observer, seed, set...)
+	r := &historyRun{simulation: s, log: histories.NewLog()}
+	for i := range historyGroups {
+		l := &histories.Load{
+			Log: r.log, Group: fmt.Sprintf("history-%d", i), Topic: fmt.Sprintf("history-%d-in", i), Partitions: 3, Members: 3, Readers: 2,
+			Seed: seed + uint64(i), Patience: 2 * time.Second, Session: sessionTimeout, Beat: 400 * time.Millisecond, Pace: 300 * time.Millisecond, Calm: 30,
+			Dial: func(_ context.Context, client int, address string, patience time.Duration) (histories.Conn, error) {
+				w, err := dial(context.Background(), s.cluster.net.Host(clientHost(client%clientHosts)), address, fmt.Sprint("history-", client), patience)
+				if err != nil {
+					return nil, err
+				}
+				return historyConn{w}, nil
+			},
+		}
+		for n := range nodes {
+			l.Nodes = append(l.Nodes, nodeHost(n)+":9092")
+		}
+		r.loads = append(r.loads, l)
+	}
+	return r
+}
+
+// faults cuts leaders off, and kills, moves and slows down, for a while each.
+func (r *historyRun) faults(rounds int) {
+	for range rounds {
+		time.Sleep(r.between(500*time.Millisecond, 3*time.Second))
+		if r.rand.IntN(3) == 0 {
+			r.cluster.up.setSlow(true)
+			time.Sleep(r.between(100*time.Millisecond, time.Second))
+		}
+		if r.rand.IntN(4) == 0 {
+			r.delayHops()
+		}
+		switch r.rand.IntN(4) {
+		case 0:
+			r.transfer()
+			time.Sleep(r.between(100*time.Millisecond, time.Second))
+		case 1:
+			r.nuisance()
+		default:
+			r.partition(r.observer.shardOf(r.loads[r.rand.IntN(len(r.loads))].Group))
+		}
+		if r.rand.IntN(5) == 0 {
+			time.Sleep(r.between(sessionTimeout, sessionTimeout+5*time.Second))
+		} else {
+			time.Sleep(r.between(300*time.Millisecond, 4*time.Second))
+		}
+		r.cluster.heal()
+	}
+}
+
+// run puts the cluster under load and faults, and returns when all is over.
+func (r *historyRun) run(rounds int) {
+	awaitNodes(r.t, r.cluster)
+	for _, l := range r.loads {
+		r.cluster.up.addTopic(l.Topic, l.Partitions)
+	}
+	time.Sleep(time.Minute) // every node has seen them
+	ctx, stop := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	for _, l := range r.loads {
+		clients.Go(func() { l.Run(ctx) })
+	}
+	time.Sleep(5 * time.Second)
+	r.faults(rounds)
+	time.Sleep(5 * time.Second)
+	stop()
+	clients.Wait()
+	ctx, stop = context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	for _, l := range r.loads {
+		if !l.LastRead(ctx) {
+			r.t.Errorf("nobody can read the offsets of %s when all is over", l.Group)
+		}
+	}
+}
+
+// TestHistories: under all faults, offsets of groups are registers that only the owners of tasks write, and that lose nothing that
+// was acknowledged, whatever clients do that stand still, crash, give up on answers, or go on as zombies.
+func TestHistories(t *testing.T) {
+	seed, rounds := *seedFlag, historyRounds
+	if testing.Short() {
+		rounds /= 3
+	}
+	for _, store := range []string{"upstream"} {
+		t.Run(store, func(t *testing.T) {
+			began, dir := time.Now(), dataDir(t)
+			var history histories.History
+			var odd []histories.Violation
+			synctest.Test(t, func(t *testing.T) {
+				r := newHistoryRun(t, dir, seed)
+				defer r.end()
+				r.run(rounds)
+				for _, failure := range r.observer.broken() {
+					t.Error(failure)
+				}
+				history, odd = r.log.History()
+			})
+			lived := time.Since(began)
+			for _, v := range append(odd, histories.Check(history)...) { // in real time
+				t.Error(v)
+			}
+			t.Logf("%v; %v to live, %v to check", history.Counts(), lived.Round(time.Millisecond), (time.Since(began) - lived).Round(time.Millisecond))
+			if t.Failed() {
+				t.Logf("repeat with -seed=%d", seed)
+			}
+		})
+	}
+}
