@@ -4,7 +4,7 @@ GO ?= go
 STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOLANGCI ?= github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help build test race sim e2e differential bench lint fuzz mutate
+.PHONY: help build test race sim e2e soak differential bench lint fuzz mutate
 
 help: ## print this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,10 @@ sim: ## the cluster in virtual time under faults; SEED=n repeats a run
 e2e: ## real processes, real Kafka, real Streams apps (needs JDK 17 and Maven)
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
 	$(GO) test -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
+
+soak: ## FOR a time (default 10m) coordinators and instances of exactly-once apps are killed, over three upstreams at once; the output is exact
+	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
+	$(GO) test -tags e2e -count=1 -timeout 12h -v -run '^TestSoak$$' ./test/e2e -soak $(or $(FOR),10m)
 
 differential: ## COUNT random scripts (default 500) from SEED on, on real Kafka and on coordd, every answer compared
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e

@@ -54,11 +54,21 @@ func printLogs(t *testing.T, dir string) {
 	}
 }
 
+// oldKafka is the upstream kafka of an older version, without transactions of the second generation.
+const oldKafka = "kafka-" + rig.OldKafka
+
 // startUpstream starts the named upstream and returns its bootstrap servers.
 func startUpstream(t *testing.T, kind, dir string) string {
 	t.Helper()
-	if kind == "kafka" {
-		k, err := rig.StartKafka(t.Context(), rig.KafkaConfig{Java: java, Dir: dir, Nodes: 1, Heap: "512m"})
+	if kind == "kafka" || kind == oldKafka {
+		jars := java
+		if kind == oldKafka {
+			var err error
+			if jars, err = java.Version(within(t, 5*time.Minute), rig.OldKafka); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k, err := rig.StartKafka(t.Context(), rig.KafkaConfig{Java: jars, Dir: dir, Nodes: 1, Heap: "512m"})
 		if k != nil {
 			t.Cleanup(k.Stop)
 		}

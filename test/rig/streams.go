@@ -90,7 +90,8 @@ func StartApp(c AppConfig) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	var env []string
+	// What is killed leaves RocksDB's library (15 MB) where it was unpacked: in its own folder it is overwritten and goes with it.
+	env := []string{"ROCKSDB_SHAREDLIB_DIR=" + dir}
 	if c.Trace {
 		env = append(env, "NETWORK_LOG_LEVEL=DEBUG")
 	}

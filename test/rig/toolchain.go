@@ -23,6 +23,10 @@ import (
 // KafkaVersion is the version of the jars: client, Streams, broker and tools.
 const KafkaVersion = "4.4.0"
 
+// OldKafka is the last release before transactions of the second generation (transaction.version 2, KIP-890): see
+// [Java.Version].
+const OldKafka = "3.9.2"
+
 // ErrNoJava says that a JDK 17 or Maven is missing; the message says which and what to do.
 var ErrNoJava = errors.New("JDK 17 and Maven are needed")
 
@@ -68,10 +72,28 @@ func Prepare(ctx context.Context) (*Java, error) {
 		return nil, err
 	}
 	j := &Java{Jars: filepath.Join(cache, KafkaVersion), Classes: filepath.Join(cache, "classes-"+hash), Log4j: filepath.Join(sources, "log4j2.properties")}
-	if err := fetchJars(ctx, filepath.Join(sources, "pom.xml"), j.Jars); err != nil {
+	if err := fetchJars(ctx, filepath.Join(sources, "pom.xml"), KafkaVersion, j.Jars); err != nil {
 		return nil, err
 	}
 	return j, compile(ctx, sources, j)
+}
+
+// Version is the same with the jars of another version of Kafka, to start brokers of it. The Streams application stays one of
+// KafkaVersion.
+func (j *Java) Version(ctx context.Context, version string) (*Java, error) {
+	cache := filepath.Dir(j.Jars)
+	unlock, err := lock(filepath.Join(cache, ".lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	sources, _, err := unpack(cache)
+	if err != nil {
+		return nil, err
+	}
+	other := *j
+	other.Jars = filepath.Join(cache, version)
+	return &other, fetchJars(ctx, filepath.Join(sources, "pom.xml"), version, other.Jars)
 }
 
 var javaVersion = regexp.MustCompile(`javac (\d+)`)
@@ -94,16 +116,17 @@ func checkJDK(ctx context.Context) error {
 	return nil
 }
 
-func fetchJars(ctx context.Context, pom, dir string) error {
+func fetchJars(ctx context.Context, pom, version, dir string) error {
 	complete := filepath.Join(dir, ".complete")
 	if _, err := os.Stat(complete); err == nil {
 		return nil
 	}
 	if _, err := exec.LookPath("mvn"); err != nil {
-		return fmt.Errorf("%w: no mvn on the PATH, it fetches the Kafka %s jars into %s once", ErrNoJava, KafkaVersion, dir)
+		return fmt.Errorf("%w: no mvn on the PATH, it fetches the Kafka %s jars into %s once", ErrNoJava, version, dir)
 	}
-	if _, err := run(ctx, nil, "", "mvn", "-q", "-B", "-f", pom, "-Dkafka.version="+KafkaVersion,
-		"dependency:copy-dependencies", "-DoutputDirectory="+dir); err != nil {
+	if _, err := run(ctx, nil, "", "mvn", "-q", "-B", "-f", pom, "-Dkafka.version="+version,
+		// brokers before 4.0 bring a logger of their own: the one with our settings shall be the only one
+		"dependency:copy-dependencies", "-DexcludeArtifactIds=slf4j-reload4j", "-DoutputDirectory="+dir); err != nil {
 		return fmt.Errorf("fetch the Kafka jars: %w", err)
 	}
 	return os.WriteFile(complete, nil, 0o644)
