@@ -46,6 +46,8 @@ type Parts struct {
 	Registry *prometheus.Registry
 	// Topics is the upstream as the watcher and the creator of topics see it.
 	Topics topicctl.Source
+	// Logs tells where the logs of the upstream's partitions start and end; nil where nobody does.
+	Logs Logs
 	// NewStore makes the store of offsets; the node closes it when it stops. verify proves that this node still leads a
 	// group's shard: done gets nil once that is proven.
 	NewStore func(verify func(group string, done func(error))) Store

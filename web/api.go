@@ -135,6 +135,7 @@ type Cluster interface {
 	Leaders
 	Topologies
 	Plans
+	Offsets
 	// Status asks all nodes.
 	Status(ctx context.Context) ClusterStatus
 	// Local is this node alone.

@@ -133,31 +133,41 @@ const maxChange = 4096
 
 // change serves a request that changes something: JSON with exactly the fields of R, all of them.
 func change[R, A any](act func(ctx context.Context, r R) (A, error)) http.HandlerFunc {
+	return changeUpTo(maxChange, act)
+}
+
+// changeUpTo is change with a bound of its own for the body.
+func changeUpTo[R, A any](limit int64, act func(ctx context.Context, r R) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var request R
-		if refusal := readChange(w, r, &request); refusal != nil {
+		if refusal := readChange(w, r, limit, &request); refusal != nil {
 			answer(w, refusal.status, Problem{Error: refusal.text})
 			return
 		}
 		result, err := act(r.Context(), request)
-		var refused *Refusal
-		switch {
-		case errors.As(err, &refused):
-			answer(w, int(refused.Kind), Problem{Error: refused.Text})
-		case err != nil:
-			answer(w, http.StatusInternalServerError, Problem{Error: err.Error()})
-		default:
-			answer(w, http.StatusOK, result)
-		}
+		answerWith(w, result, err)
 	}
 }
 
-func readChange(w http.ResponseWriter, r *http.Request, into any) *statusError {
+// answerWith answers with the result, or with why there is none.
+func answerWith(w http.ResponseWriter, result any, err error) {
+	var refused *Refusal
+	switch {
+	case errors.As(err, &refused):
+		answer(w, int(refused.Kind), Problem{Error: refused.Text})
+	case err != nil:
+		answer(w, http.StatusInternalServerError, Problem{Error: err.Error()})
+	default:
+		answer(w, http.StatusOK, result)
+	}
+}
+
+func readChange(w http.ResponseWriter, r *http.Request, limit int64, into any) *statusError {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &statusError{status: http.StatusUnsupportedMediaType, text: "a change is sent as application/json"}
 	}
 	var fields map[string]json.RawMessage
-	body := http.MaxBytesReader(w, r.Body, maxChange)
+	body := http.MaxBytesReader(w, r.Body, limit)
 	if err := json.NewDecoder(body).Decode(&fields); err != nil {
 		return &statusError{status: http.StatusBadRequest, text: fmt.Sprintf("the body is not a JSON object: %v", err)}
 	}

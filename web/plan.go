@@ -162,15 +162,7 @@ func plan(find func(ctx context.Context, r PlanRequest) (GroupPlan, error)) http
 		if err == nil {
 			p, err = find(r.Context(), request)
 		}
-		var refused *Refusal
-		switch {
-		case errors.As(err, &refused):
-			answer(w, int(refused.Kind), Problem{Error: refused.Text})
-		case err != nil:
-			answer(w, http.StatusInternalServerError, Problem{Error: err.Error()})
-		default:
-			answer(w, http.StatusOK, p)
-		}
+		answerWith(w, p, err)
 	}
 }
 

@@ -22,7 +22,11 @@ type cluster struct {
 	// plan is what a node plans, whatever it is asked; planned is what it was asked.
 	plan    web.GroupPlan
 	planned *web.PlanRequest
-	err     error
+	// offsets are those of one group, reset is what was asked to change of them, and resetFails what is answered to that.
+	offsets    *web.GroupOffsets
+	reset      *web.ResetRequest
+	resetFails error
+	err        error
 }
 
 func (c cluster) Status(context.Context) web.ClusterStatus { return c.status }

@@ -16,14 +16,17 @@ import (
 func groupsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "groups",
-		Short: "Show streams groups",
+		Short: "Show streams groups, and change their offsets",
 		Example: `  coordd groups list --state Stable
   coordd groups describe my-app
   coordd groups topology my-app
   coordd groups why my-app
-  coordd groups plan my-app --add 1`,
+  coordd groups plan my-app --add 1
+  coordd groups offsets my-app
+  coordd groups reset-offsets my-app --to-earliest`,
 	}
-	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsTopologyCommand(), groupsWhyCommand(), groupsPlanCommand())
+	c.AddCommand(groupsListCommand(), groupsDescribeCommand(), groupsTopologyCommand(), groupsWhyCommand(), groupsPlanCommand(),
+		groupsOffsetsCommand(), groupsResetOffsetsCommand())
 	return c
 }
 

@@ -20,6 +20,7 @@ var mayUseTheWallClock = map[string]string{
 	"raftnode/seglog/format.go": "keeps what the library says of an entry; nothing is measured with it",
 	"gateway/gateway.go":        "a deadline of long ago ends what a connection waits for",
 	"cmd/coordd/why.go":         "prints a moment of the journal",
+	"cmd/coordd/resetplan.go":   "asks for records by the time of day that they carry",
 }
 
 // TestNothingIsMeasuredByTheWallClock: clocks are set, back and forth. Durations and deadlines come of the monotonic time
