@@ -8,14 +8,21 @@ import (
 // flow is a network whose edges have small capacities, and the flow through it from source to sink. Edges may be added
 // between augmentations; an augmentation leaves no edge out of the source emptier than it was.
 type flow struct {
-	// An edge and its reverse are numbers that differ in the lowest bit. from[node] is the first edge out of a node, next the
-	// one after an edge; -1 ends the list. room is what still fits through an edge; capacity has one entry for both.
-	from           []int32
-	next, to, room []int32
-	capacity       []int32
-	// level is the distance from the source, at is the edge out of a node that is tried next.
-	level, at, queue []int32
+	nodes []flowNode
+	// An edge and its reverse are numbers that differ in the lowest bit.
+	edges []flowEdge
+	queue []int32
+	// open adds the edges out of a node, by edgeAfter, when a way first comes to it; nil where all are there from the beginning.
+	open func(node int32)
 }
+
+// flowNode has a list of edges that begins with first; -1 ends it. level is the distance from the source, -1 for none, at is the edge
+// that is tried next.
+type flowNode struct{ first, level, at int32 }
+
+// flowEdge leads to a node; next is the one after it in the list of the node that it comes from. room is what still fits through
+// it; of a reverse one what flows through the edge itself, as a negative number if that is not to be taken back.
+type flowEdge struct{ to, next, room int32 }
 
 const (
 	source = iota
@@ -29,8 +36,7 @@ const (
 const maxPhases = 60
 
 func newFlow(nodes, edges int) *flow {
-	f := &flow{from: make([]int32, 0, nodes), next: make([]int32, 0, 2*edges), to: make([]int32, 0, 2*edges), room: make([]int32, 0, 2*edges),
-		capacity: make([]int32, 0, edges)}
+	f := &flow{nodes: make([]flowNode, 0, nodes), edges: make([]flowEdge, 0, 2*edges)}
 	for range firstNode {
 		f.node()
 	}
@@ -39,54 +45,66 @@ func newFlow(nodes, edges int) *flow {
 
 // grow makes room for so many more nodes and edges.
 func (f *flow) grow(nodes, edges int) {
-	f.from, f.capacity = slices.Grow(f.from, nodes), slices.Grow(f.capacity, edges)
-	f.next, f.to, f.room = slices.Grow(f.next, 2*edges), slices.Grow(f.to, 2*edges), slices.Grow(f.room, 2*edges)
+	f.nodes, f.edges = slices.Grow(f.nodes, nodes), slices.Grow(f.edges, 2*edges)
 }
 
 func (f *flow) node() int32 {
-	f.from = append(f.from, -1)
-	return int32(len(f.from) - 1)
+	f.nodes = append(f.nodes, flowNode{-1, -1, -1})
+	return int32(len(f.nodes) - 1)
 }
 
+// edge adds an edge, which comes before all others of its node.
 func (f *flow) edge(from, to, capacity int32) int32 {
-	e := int32(len(f.to))
-	f.to = append(f.to, to, from)
-	f.room, f.capacity = append(f.room, capacity, 0), append(f.capacity, capacity)
-	f.next = append(f.next, f.from[from], f.from[to])
-	f.from[from], f.from[to] = e, e+1
+	e := int32(len(f.edges))
+	f.edges = append(f.edges, flowEdge{to, f.nodes[from].first, capacity}, flowEdge{from, f.nodes[to].first, 0})
+	f.nodes[from].first, f.nodes[to].first = e, e+1
+	return e
+}
+
+// last is the end of the list of a node that has edges.
+func (f *flow) last(node int32) int32 {
+	e := f.nodes[node].first
+	for f.edges[e].next >= 0 {
+		e = f.edges[e].next
+	}
+	return e
+}
+
+// edgeAfter adds an edge that comes after another of its node.
+func (f *flow) edgeAfter(last, to, capacity int32) int32 {
+	e, from := int32(len(f.edges)), f.edges[last^1].to
+	f.edges = append(f.edges, flowEdge{to, f.edges[last].next, capacity}, flowEdge{from, f.nodes[to].first, 0})
+	f.edges[last].next, f.nodes[to].first = e, e+1
 	return e
 }
 
 // push sends one unit through an edge that has room.
 func (f *flow) push(e int32) {
-	f.room[e]--
-	f.room[e^1]++
+	f.edges[e].room--
+	f.edges[e^1].room++
 }
 
 // used is the flow through an edge, not a reverse one.
-func (f *flow) used(e int32) int32 { return f.capacity[e>>1] - f.room[e] }
+func (f *flow) used(e int32) int32 {
+	n := f.edges[e^1].room
+	return max(n, -n)
+}
 
-// freeze forbids to take back what flows through an edge.
-func (f *flow) freeze(e int32) { f.room[e^1] = 0 }
+// freeze forbids to take back what flows through an edge that is full.
+func (f *flow) freeze(e int32) { f.edges[e^1].room = -f.used(e) }
 
 // shut lets nothing more through an edge, not a reverse one.
-func (f *flow) shut(e int32) {
-	f.capacity[e>>1] -= f.room[e]
-	f.room[e] = 0
-}
+func (f *flow) shut(e int32) { f.edges[e].room = 0 }
 
 // augment enlarges the flow, as far as maxPhases allow, to the largest (Dinic).
 func (f *flow) augment() { f.augmentWithin(math.MaxInt32) }
 
 // augmentWithin does so as long as there are ways of at most so many edges.
 func (f *flow) augmentWithin(longest int32) {
-	n := len(f.from)
-	f.level, f.at = append(f.level[:0], make([]int32, n)...), append(f.at[:0], make([]int32, n)...)
 	for range maxPhases {
 		if !f.measure(longest) {
 			return
 		}
-		copy(f.at, f.from)
 		for f.advance(source) {
 		}
 	}
@@ -94,24 +112,30 @@ func (f *flow) augmentWithin(longest int32) {
 
 // measure finds the distances from the source; it reports whether the sink is no further than the longest.
 func (f *flow) measure(longest int32) bool {
-	for i := range f.level {
-		f.level[i] = -1
+	for i := range f.nodes {
+		f.nodes[i].level = -1
 	}
-	f.level[source] = 0
-	f.queue = append(f.queue[:0], source)
+	f.queue = append(slices.Grow(f.queue[:0], len(f.nodes)), source)
+	f.nodes[source].level, f.nodes[source].at = 0, f.nodes[source].first
 	for i := 0; i < len(f.queue); i++ {
 		node := f.queue[i]
-		if f.level[node] >= longest {
+		level := f.nodes[node].level + 1
+		if level > longest {
 			return false
 		}
-		for e := f.from[node]; e >= 0; e = f.next[e] {
-			if to := f.to[e]; f.room[e] > 0 && f.level[to] < 0 {
-				f.level[to] = f.level[node] + 1
-				if to == sink {
-					return true
-				}
-				f.queue = append(f.queue, to)
+		if f.open != nil {
+			f.open(node)
+		}
+		for e := f.nodes[node].first; e >= 0; e = f.edges[e].next {
+			edge := &f.edges[e]
+			if edge.room <= 0 || f.nodes[edge.to].level >= 0 {
+				continue
 			}
+			to := &f.nodes[edge.to]
+			if to.level, to.at = level, to.first; edge.to == sink {
+				return true
+			}
+			f.queue = append(f.queue, edge.to)
 		}
 	}
 	return false
@@ -122,10 +146,11 @@ func (f *flow) advance(node int32) bool {
 	if node == sink {
 		return true
 	}
-	for ; f.at[node] >= 0; f.at[node] = f.next[f.at[node]] {
-		e := f.at[node]
-		if to := f.to[e]; f.room[e] > 0 && f.level[to] == f.level[node]+1 && f.advance(to) {
-			f.push(e)
+	n := &f.nodes[node]
+	for ; n.at >= 0; n.at = f.edges[n.at].next {
+		e := &f.edges[n.at]
+		if e.room > 0 && f.nodes[e.to].level == n.level+1 && f.advance(e.to) {
+			f.push(n.at)
 			return true
 		}
 	}

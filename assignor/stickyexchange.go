@@ -34,7 +34,7 @@ func (m *matching) exchange() {
 		return
 	}
 	m.decide(m.offered)
-	for e := m.net.from[source]; e >= 0; e = m.net.next[e] {
+	for e := m.net.nodes[source].first; e >= 0; e = m.net.edges[e].next {
 		m.net.shut(e)
 	}
 	m.anyProcess = true
@@ -154,9 +154,9 @@ func (x *exchanges) decide() {
 		if x.net.used(g.in) == 0 {
 			continue
 		}
-		for e := x.net.from[g.node]; e >= 0; e = x.net.next[e] {
+		for e := x.net.nodes[g.node].first; e >= 0; e = x.net.edges[e].next {
 			if e&1 == 0 && x.net.used(e) > 0 {
-				g.to = x.processOf[x.net.to[e]]
+				g.to = x.processOf[x.net.edges[e].to]
 				moves = append(moves, g)
 				break
 			}

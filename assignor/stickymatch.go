@@ -235,13 +235,13 @@ func (m *matching) pushToBest(t *movable, candidates []candidate) {
 	if best < 0 {
 		return
 	}
-	e := m.net.from[t.node]
-	for m.net.to[e] != m.nodeOf[best] {
-		e = m.net.next[e]
+	e := m.net.nodes[t.node].first
+	for m.net.edges[e].to != m.nodeOf[best] {
+		e = m.net.edges[e].next
 	}
 	m.net.push(t.in)
 	m.net.push(e)
-	if out := m.out[best]; m.net.room[out.base] > 0 {
+	if out := m.out[best]; m.net.edges[out.base].room > 0 {
 		m.net.push(out.base)
 	} else {
 		m.net.push(out.extra)
@@ -251,7 +251,7 @@ func (m *matching) pushToBest(t *movable, candidates []candidate) {
 
 func (m *matching) hasRoom(process int32) bool {
 	out := m.out[process]
-	return m.nodeOf[process] > 0 && (m.net.room[out.base] > 0 || m.net.room[out.extra] > 0 && m.net.room[m.toExtras] > 0)
+	return m.nodeOf[process] > 0 && (m.net.edges[out.base].room > 0 || m.net.edges[out.extra].room > 0 && m.net.edges[m.toExtras].room > 0)
 }
 
 // betterForActive reports whether, of two processes that have the same state of a task, a is to run it rather than b.
@@ -272,8 +272,8 @@ func (m *matching) decide(tasks []movable) {
 		if !m.matched(t) || m.target[t.task] != unmatched {
 			continue
 		}
-		for e := m.net.from[t.node]; e >= 0; e = m.net.next[e] {
-			if p := m.processOf[m.net.to[e]]; p >= 0 && m.net.used(e) > 0 {
+		for e := m.net.nodes[t.node].first; e >= 0; e = m.net.edges[e].next {
+			if p := m.processOf[m.net.edges[e].to]; p >= 0 && m.net.used(e) > 0 {
 				m.target[t.task] = p
 				m.matches = append(m.matches, t.task)
 				m.net.freeze(e)
