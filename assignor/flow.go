@@ -12,8 +12,6 @@ type flow struct {
 	// An edge and its reverse are numbers that differ in the lowest bit.
 	edges []flowEdge
 	queue []int32
-	// open adds the edges out of a node, by edgeAfter, when a way first comes to it; nil where all are there from the beginning.
-	open func(node int32)
 }
 
 // flowNode has a list of edges that begins with first; -1 ends it. level is the distance from the source, -1 for none, at is the edge
@@ -24,24 +22,15 @@ type flowNode struct{ first, level, at int32 }
 // it; of a reverse one what flows through the edge itself, as a negative number if that is not to be taken back.
 type flowEdge struct{ to, next, room int32 }
 
+// The first two nodes of a network.
 const (
 	source = iota
 	sink
-	// firstNode is the first node that is free for use.
-	firstNode
 )
 
 // maxPhases bounds the work of one augmentation to so many passes over all edges. After k phases no way to the sink is shorter
 // than 2k edges, so that at most one part in k of a largest matching is missing.
 const maxPhases = 60
-
-func newFlow(nodes, edges int) *flow {
-	f := &flow{nodes: make([]flowNode, 0, nodes), edges: make([]flowEdge, 0, 2*edges)}
-	for range firstNode {
-		f.node()
-	}
-	return f
-}
 
 // grow makes room for so many more nodes and edges.
 func (f *flow) grow(nodes, edges int) {
@@ -53,28 +42,11 @@ func (f *flow) node() int32 {
 	return int32(len(f.nodes) - 1)
 }
 
-// edge adds an edge, which comes before all others of its node.
+// edge adds an edge, which comes before all others of its nodes.
 func (f *flow) edge(from, to, capacity int32) int32 {
 	e := int32(len(f.edges))
 	f.edges = append(f.edges, flowEdge{to, f.nodes[from].first, capacity}, flowEdge{from, f.nodes[to].first, 0})
 	f.nodes[from].first, f.nodes[to].first = e, e+1
-	return e
-}
-
-// last is the end of the list of a node that has edges.
-func (f *flow) last(node int32) int32 {
-	e := f.nodes[node].first
-	for f.edges[e].next >= 0 {
-		e = f.edges[e].next
-	}
-	return e
-}
-
-// edgeAfter adds an edge that comes after another of its node.
-func (f *flow) edgeAfter(last, to, capacity int32) int32 {
-	e, from := int32(len(f.edges)), f.edges[last^1].to
-	f.edges = append(f.edges, flowEdge{to, f.edges[last].next, capacity}, flowEdge{from, f.nodes[to].first, 0})
-	f.edges[last].next, f.nodes[to].first = e, e+1
 	return e
 }
 
@@ -122,9 +94,6 @@ func (f *flow) measure(longest int32) bool {
 		level := f.nodes[node].level + 1
 		if level > longest {
 			return false
-		}
-		if f.open != nil {
-			f.open(node)
 		}
 		for e := f.nodes[node].first; e >= 0; e = f.edges[e].next {
 			edge := &f.edges[e]

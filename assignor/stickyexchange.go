@@ -15,8 +15,14 @@ type exchanges struct {
 	ends []int64
 }
 
-// givenTask is a task that its owner may give up, with the edge to its node, and the process that it goes to.
-type givenTask struct{ task, in, node, from, to int32 }
+// givenTask is a task that its owner may give up, with its node and the edge to that.
+type givenTask struct{ task, node, in int32 }
+
+// handOver is a task that goes from process to process.
+type handOver struct {
+	task, from, to int32
+	circular       bool
+}
 
 const (
 	// longestWay is the most edges from the source to the sink of a way on which three tasks of owners move: two to a process, two
@@ -40,22 +46,28 @@ func (m *matching) exchange() {
 	m.anyProcess = true
 	x := &exchanges{matching: m, giver: m.ints(len(m.members)), free: m.ints(len(m.members))}
 	x.open()
-	m.orphans = append(m.orphans, m.stranded...)
-	for i := range m.orphans {
-		t := &m.orphans[i]
-		if !m.matched(t) {
+	x.admitLeft()
+	x.net.augmentWithin(longestWay)
+	x.decide()
+}
+
+// admitLeft gives the orphans that are left their ways to replicas, and the others those to processes without room.
+func (x *exchanges) admitLeft() {
+	x.orphans = append(x.orphans, x.stranded...)
+	for i := range x.orphans {
+		t := &x.orphans[i]
+		if !x.matched(t) {
 			t.node = 0 // without its ways to reported state
-			m.connect(t, byReplica)
+			x.connect(t, byReplica)
 			continue
 		}
-		for _, c := range ofKind(m.candidatesOf(t.task), byReplica) {
-			if p := m.process[c.member]; m.capacity(p) == 0 {
-				m.lead(t, p)
+		of := ofKind(x.candidatesOf(t.task), byReplica)
+		for k := range of {
+			if p := x.process[of[k].member]; x.capacity(p) == 0 {
+				x.lead(t, p)
 			}
 		}
 	}
-	m.net.augmentWithin(longestWay)
-	x.decide()
 }
 
 // hasReplica says whether somebody has a standby or warm-up of the task.
@@ -67,14 +79,9 @@ func (m *matching) hasReplica(t int32) bool {
 func (x *exchanges) open() {
 	x.readEnds()
 	stateless := x.ints(len(x.members))
-	held := 0
-	for t, owner := range x.prevActive {
-		if owner >= 0 && x.hasReplica(int32(t)) {
-			held++
-		}
-	}
-	x.given = make([]givenTask, 0, held)
-	x.net.grow(held+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded), held+len(x.candidates)+2*x.numProcesses()+len(x.members))
+	given := min(x.numTasks(), len(x.candidates))
+	x.given = make([]givenTask, 0, given)
+	x.grow(given+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded), given+len(x.candidates)+2*x.numProcesses()+len(x.members))
 	for _, t := range x.byPartition {
 		owner := x.prevActive[t]
 		switch {
@@ -94,11 +101,12 @@ func (x *exchanges) open() {
 
 // offer adds the edges of a task to the processes that have its state, the best last.
 func (x *exchanges) offer(t, owner int32) {
-	own, g := x.process[owner], givenTask{task: t}
-	for _, c := range slices.Backward(ofKind(x.candidatesOf(t), byReplica)) {
-		if p := x.process[c.member]; p != own && c.held != reported && !x.isBehind(&c) {
+	own, of, g := x.process[owner], ofKind(x.candidatesOf(t), byReplica), givenTask{task: t}
+	for i := len(of) - 1; i >= 0; i-- {
+		c := &of[i]
+		if p := x.process[c.member]; p != own && c.held != reported && !x.isBehind(c) {
 			if g.node == 0 {
-				g.from, g.node = own, x.node(-1)
+				g.node = x.node(-1)
 				g.in = x.net.edge(x.giverNode(owner), g.node, 1)
 			}
 			x.net.edge(g.node, x.processNode(p), 1)
@@ -149,20 +157,7 @@ func (x *exchanges) isBehind(c *candidate) bool {
 // decide makes what owners give up final.
 func (x *exchanges) decide() {
 	x.exchanged = x.ints(len(x.members))
-	moves := x.given[:0]
-	for _, g := range x.given {
-		if x.net.used(g.in) == 0 {
-			continue
-		}
-		for e := x.net.nodes[g.node].first; e >= 0; e = x.net.edges[e].next {
-			if e&1 == 0 && x.net.used(e) > 0 {
-				g.to = x.processOf[x.net.edges[e].to]
-				moves = append(moves, g)
-				break
-			}
-		}
-	}
-	for _, g := range x.withoutCircles(moves) {
+	for _, g := range x.withoutCircles(x.handOvers()) {
 		x.exchanged[x.prevActive[g.task]]++
 		x.target[g.task] = g.to
 		x.matches = append(x.matches, g.task)
@@ -183,9 +178,25 @@ func (x *exchanges) decide() {
 	}
 }
 
+// handOvers are the tasks that owners give up in the flow.
+func (x *exchanges) handOvers() (moves []handOver) {
+	for _, g := range x.given {
+		if x.net.used(g.in) == 0 {
+			continue
+		}
+		for e := x.net.nodes[g.node].first; e >= 0; e = x.net.edges[e].next {
+			if e&1 == 0 && x.net.used(e) > 0 {
+				moves = append(moves, handOver{task: g.task, from: x.process[x.prevActive[g.task]], to: x.processOf[x.net.edges[e].to]})
+				break
+			}
+		}
+	}
+	return moves
+}
+
 // withoutCircles leaves out moves from process to process that end where they began: different ways may have used them, and
 // together they are good for nothing.
-func (x *exchanges) withoutCircles(moves []givenTask) []givenTask {
+func (x *exchanges) withoutCircles(moves []handOver) []handOver {
 	lengths := x.ints(x.numProcesses())
 	for i := range moves {
 		lengths[moves[i].from]++
@@ -213,7 +224,7 @@ func (x *exchanges) withoutCircles(moves []givenTask) []givenTask {
 					if g.to != at {
 						depth[g.to] = 0
 					}
-					g.node = 0
+					g.circular = true
 				}
 				continue
 			}
@@ -225,7 +236,7 @@ func (x *exchanges) withoutCircles(moves []givenTask) []givenTask {
 			way = way[:len(way)-1]
 		}
 	}
-	return slices.DeleteFunc(moves, func(g givenTask) bool { return g.node == 0 })
+	return slices.DeleteFunc(moves, func(g handOver) bool { return g.circular })
 }
 
 // makeRoom takes the places of tasks that were exchanged from their owners, for those that come in their stead.

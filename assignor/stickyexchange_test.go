@@ -225,9 +225,9 @@ func TestCirclesAreLeftOut(t *testing.T) {
 		{[][2]int32{{0, 1}, {1, 2}, {2, 1}, {1, 3}}, [][2]int32{{0, 1}, {1, 3}}},
 		{[][2]int32{{3, 4}, {0, 1}, {1, 2}, {2, 0}, {0, 3}}, [][2]int32{{3, 4}, {0, 3}}},
 	} {
-		var in []givenTask
+		var in []handOver
 		for i, m := range c.moves {
-			in = append(in, givenTask{task: int32(i), node: 1, from: m[0], to: m[1]})
+			in = append(in, handOver{task: int32(i), from: m[0], to: m[1]})
 		}
 		var got [][2]int32
 		for _, g := range x.withoutCircles(in) {

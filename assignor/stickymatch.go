@@ -117,8 +117,10 @@ func (m *matching) wanted(t int32) bool {
 
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
-	m.net = newFlow(tasks+64, 3*tasks+64)
-	m.processOf = m.ints(firstNode)
+	m.net = &flow{}
+	m.grow(tasks+m.numProcesses()+len(m.over)+4, 3*tasks+2*m.numProcesses()+2*len(m.over)+4)
+	m.node(-1) // source
+	m.node(-1) // sink
 	m.nodeOf, m.out = m.ints(m.numProcesses()), make([]processEdges, m.numProcesses())
 	m.extras = m.node(-1)
 	m.toExtras = m.net.edge(m.extras, sink, m.spare)
@@ -127,6 +129,12 @@ func (m *matching) build() {
 		m.optional = m.node(-1)
 		m.net.edge(source, m.optional, m.giveUp)
 	}
+}
+
+// grow makes room for so many more nodes and edges.
+func (m *matching) grow(nodes, edges int) {
+	m.net.grow(nodes, edges)
+	m.processOf = slices.Grow(m.processOf, nodes)
 }
 
 func (m *matching) node(process int32) int32 {
