@@ -40,6 +40,8 @@ type problem struct {
 	// state.
 	candidateStart []int32
 	candidates     []candidate
+	// contested is how many tasks have several candidates.
+	contested int
 	// hasWarmups says that some candidates have warm-ups.
 	hasWarmups bool
 }
@@ -297,6 +299,7 @@ func (p *problem) rankCandidates(found []candidate) {
 	}
 	for t := range int32(p.numTasks()) {
 		if of := p.candidatesOf(t); len(of) > 1 {
+			p.contested++
 			p.passLaggards(t, of)
 			slices.SortFunc(of, compareCandidates)
 		}

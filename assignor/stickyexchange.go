@@ -11,11 +11,13 @@ type exchanges struct {
 	// 0 for none.
 	giver, free []int32
 	given       []givenTask
+	to          []int32
 	// ends are the largest ends of changelogs that anybody reported by task, nil where nobody did.
 	ends []int64
 }
 
-// givenTask is a task that its owner may give up, with its node and the edge to that.
+// givenTask is a task that its owner may give up, with its node and the edge to that. One that can go to a single process has no node,
+// which is 0 then, and only an edge to that process.
 type givenTask struct{ task, node, in int32 }
 
 // handOver is a task that goes from process to process.
@@ -79,9 +81,9 @@ func (m *matching) hasReplica(t int32) bool {
 func (x *exchanges) open() {
 	x.readEnds()
 	stateless := x.ints(len(x.members))
-	given := min(x.numTasks(), len(x.candidates))
-	x.given = make([]givenTask, 0, given)
-	x.grow(given+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded), given+len(x.candidates)+2*x.numProcesses()+len(x.members))
+	x.given = make([]givenTask, 0, min(x.numTasks(), len(x.candidates)))
+	x.net.grow(x.contested+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded),
+		x.contested+len(x.candidates)+2*x.numProcesses()+len(x.members)+len(x.stranded))
 	for _, t := range x.byPartition {
 		owner := x.prevActive[t]
 		switch {
@@ -101,20 +103,33 @@ func (x *exchanges) open() {
 
 // offer adds the edges of a task to the processes that have its state, the best last.
 func (x *exchanges) offer(t, owner int32) {
-	own, of, g := x.process[owner], ofKind(x.candidatesOf(t), byReplica), givenTask{task: t}
-	for i := len(of) - 1; i >= 0; i-- {
-		c := &of[i]
-		if p := x.process[c.member]; p != own && c.held != reported && !x.isBehind(c) {
-			if g.node == 0 {
-				g.node = x.node(-1)
-				g.in = x.net.edge(x.giverNode(owner), g.node, 1)
-			}
-			x.net.edge(g.node, x.processNode(p), 1)
+	of, g := ofKind(x.candidatesOf(t), byReplica), givenTask{task: t}
+	to := x.takers(of, x.process[owner])
+	switch len(to) {
+	case 0:
+		return
+	case 1:
+		g.in = x.net.connect(x.giverNode(owner), x.processNode(to[0]), 1, maxLength)
+	default:
+		g.node = x.net.node(-1)
+		g.in = x.net.edge(x.giverNode(owner), g.node, 1)
+		for i := len(to) - 1; i >= 0; i-- {
+			x.net.edge(g.node, x.processNode(to[i]), 1)
 		}
 	}
-	if g.node > 0 {
-		x.given = append(x.given, g)
+	x.given = append(x.given, g)
+}
+
+// takers are the processes other than its own that may take a task from its owner.
+func (x *exchanges) takers(candidates []candidate, own int32) []int32 {
+	x.to = x.to[:0]
+	for i := range candidates {
+		c := &candidates[i]
+		if p := x.process[c.member]; p != own && c.held != reported && !x.isBehind(c) {
+			x.to = append(x.to, p)
+		}
 	}
+	return x.to
 }
 
 // giverNode is the node of the owner's process; for a member with too many tasks, some of which it gives up in any case, one that
@@ -132,7 +147,7 @@ func (x *exchanges) giverNode(owner int32) int32 {
 		if x.receiving != nil {
 			keeps -= x.receiving[owner]
 		}
-		x.giver[owner] = x.node(-1)
+		x.giver[owner] = x.net.node(-1)
 		x.net.edge(x.processNode(x.process[owner]), x.giver[owner], max(0, keeps))
 	}
 	return x.giver[owner]
@@ -181,17 +196,23 @@ func (x *exchanges) decide() {
 // handOvers are the tasks that owners give up in the flow.
 func (x *exchanges) handOvers() (moves []handOver) {
 	for _, g := range x.given {
-		if x.net.used(g.in) == 0 {
-			continue
-		}
-		for e := x.net.nodes[g.node].first; e >= 0; e = x.net.edges[e].next {
-			if e&1 == 0 && x.net.used(e) > 0 {
-				moves = append(moves, handOver{task: g.task, from: x.process[x.prevActive[g.task]], to: x.processOf[x.net.edges[e].to]})
-				break
-			}
+		if x.net.used(g.in) > 0 {
+			moves = append(moves, handOver{task: g.task, from: x.process[x.prevActive[g.task]], to: x.takenBy(&g)})
 		}
 	}
 	return moves
+}
+
+// takenBy is the process that takes a task in the flow.
+func (x *exchanges) takenBy(g *givenTask) int32 {
+	e := g.in
+	if g.node > 0 {
+		e = x.net.nodes[g.node].first
+		for e&1 != 0 || x.net.used(e) == 0 {
+			e = x.net.edges[e].next
+		}
+	}
+	return x.net.nodes[x.net.edges[e].to].label
 }
 
 // withoutCircles leaves out moves from process to process that end where they began: different ways may have used them, and

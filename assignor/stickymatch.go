@@ -8,10 +8,9 @@ import "slices"
 type matching struct {
 	*actives
 	net *flow
-	// nodeOf and out are the node of a process, 0 as long as it has none, and its edges; processOf is the process of a node, or
-	// -1.
-	nodeOf, processOf []int32
-	out               []processEdges
+	// nodeOf and out are the node of a process, 0 as long as it has none, and its edges. The label of a node is its process, or -1.
+	nodeOf []int32
+	out    []processEdges
 	// extras stands for the members that may have one task more than others, toExtras is the edge that counts them.
 	extras, toExtras int32
 	// owners are the edges by member through which it gives up tasks; optional is the node of what some of them must give up,
@@ -118,34 +117,23 @@ func (m *matching) wanted(t int32) bool {
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
 	m.net = &flow{}
-	m.grow(tasks+m.numProcesses()+len(m.over)+4, 3*tasks+2*m.numProcesses()+2*len(m.over)+4)
-	m.node(-1) // source
-	m.node(-1) // sink
+	m.net.grow(tasks+m.numProcesses()+len(m.over)+4, 3*tasks+2*m.numProcesses()+2*len(m.over)+4)
+	m.net.node(-1) // source
+	m.net.node(-1) // sink
 	m.nodeOf, m.out = m.ints(m.numProcesses()), make([]processEdges, m.numProcesses())
-	m.extras = m.node(-1)
+	m.extras = m.net.node(-1)
 	m.toExtras = m.net.edge(m.extras, sink, m.spare)
 	if len(m.offered) > 0 {
 		m.owners = make([]ownerEdges, len(m.members))
-		m.optional = m.node(-1)
+		m.optional = m.net.node(-1)
 		m.net.edge(source, m.optional, m.giveUp)
 	}
-}
-
-// grow makes room for so many more nodes and edges.
-func (m *matching) grow(nodes, edges int) {
-	m.net.grow(nodes, edges)
-	m.processOf = slices.Grow(m.processOf, nodes)
-}
-
-func (m *matching) node(process int32) int32 {
-	m.processOf = append(m.processOf, process)
-	return m.net.node()
 }
 
 // processNode is the node of a process that can get tasks, or 0.
 func (m *matching) processNode(p int32) int32 {
 	if m.nodeOf[p] == 0 && (m.anyProcess || m.capacity(p) > 0) {
-		n := m.node(p)
+		n := m.net.node(p)
 		m.nodeOf[p] = n
 		m.out[p].extra = m.net.edge(n, m.extras, m.extra[p])
 		m.out[p].base = m.net.edge(n, sink, m.base[p])
@@ -156,7 +144,7 @@ func (m *matching) processNode(p int32) int32 {
 func (m *matching) ownerNode(member int32) int32 {
 	o := &m.owners[member]
 	if o.node == 0 {
-		o.node, o.optional = m.node(-1), -1
+		o.node, o.optional = m.net.node(-1), -1
 		if m.giveUp > 0 {
 			o.optional = m.net.edge(m.optional, o.node, 1)
 		}
@@ -206,7 +194,7 @@ func (m *matching) lead(t *movable, process int32) bool {
 		return false
 	}
 	if t.node == 0 {
-		t.node = m.node(-1)
+		t.node = m.net.node(-1)
 		if owner := m.prevActive[t.task]; owner >= 0 {
 			t.in = m.net.edge(m.ownerNode(owner), t.node, 1)
 		} else {
@@ -281,7 +269,7 @@ func (m *matching) decide(tasks []movable) {
 			continue
 		}
 		for e := m.net.nodes[t.node].first; e >= 0; e = m.net.edges[e].next {
-			if p := m.processOf[m.net.edges[e].to]; p >= 0 && m.net.used(e) > 0 {
+			if p := m.net.nodes[m.net.edges[e].to].label; p >= 0 && m.net.used(e) > 0 {
 				m.target[t.task] = p
 				m.matches = append(m.matches, t.task)
 				m.net.freeze(e)
