@@ -26,9 +26,13 @@ func (a processLoad) less(b processLoad) bool {
 	return a.load < b.load || a.load == b.load && a.process < b.process
 }
 
-// newPool returns a pool in which all processes are closed.
+// newPool returns a pool in which all processes are closed. It makes the last one of the solution invalid.
 func newPool(s *solution) *pool {
-	q := &pool{solution: s, heap: make([]processLoad, 0, s.numProcesses()), keys: make([]uint64, len(s.members))}
+	if s.pool == nil {
+		s.pool = &pool{solution: s, heap: make([]processLoad, 0, s.numProcesses()), keys: make([]uint64, len(s.members))}
+	}
+	q := s.pool
+	q.heap = q.heap[:0]
 	for m, n := range s.count {
 		if s.isStale(int32(m)) {
 			n = lastOfAll

@@ -14,7 +14,7 @@ func (r *refiner) result() Assignment {
 	if slices.Max(lengths) == 0 {
 		return out
 	}
-	warmups := newLists(lengths)
+	warmups := r.newLists(lengths)
 	for t, m := range r.warmup {
 		if m >= 0 {
 			warmups.add(m, int32(t))

@@ -11,6 +11,8 @@ type solution struct {
 	numCopies []int32 // by task
 	// count is the number of tasks of all roles by member, processCount by process.
 	count, processCount []int32
+	// pool is the last one, whose memory the next one uses.
+	pool *pool
 }
 
 func newSolution(p *problem, standbys int) *solution {
@@ -61,7 +63,7 @@ func (s *solution) result() Assignment {
 	// A member has two lists: of active tasks and, after it, of standbys.
 	lengths := s.ints(2 * len(s.members))
 	s.eachCopy(func(_, member, standby int32) { lengths[2*member+standby]++ })
-	of := newLists(lengths)
+	of := s.newLists(lengths)
 	s.eachCopy(func(t, member, standby int32) { of.add(2*member+standby, t) })
 	out := make(Assignment, len(s.members))
 	for m, i := range s.members {
@@ -125,9 +127,9 @@ func (s *solution) same(set topology.Tasks, numbers []int32) topology.Tasks {
 
 // eachCopy calls f for each copy in the order of tasks; standby is 0 for active ones, else 1.
 func (s *solution) eachCopy(f func(task, member, standby int32)) {
-	for t := range int32(s.numTasks()) {
-		for i, m := range s.copiesOf(t) {
-			f(t, m, int32(min(i, 1)))
+	for t, n := range s.numCopies {
+		for i, m := range s.copies[t*s.maxCopies:][:n] {
+			f(int32(t), m, int32(min(i, 1)))
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (s *solution) subtopologiesOf(numbers []int32) (n int) {
 	return n
 }
 
-// appendTasks appends ascending task numbers to a set, with partitions in memory that is given.
+// appendTasks appends ascending task numbers to a set that has room for them, with partitions in memory that is given.
 func (s *solution) appendTasks(set topology.Tasks, numbers, partitions []int32) topology.Tasks {
 	start := 0
 	for start < len(numbers) {
@@ -163,7 +165,9 @@ func (s *solution) appendTasks(set topology.Tasks, numbers, partitions []int32) 
 			partitions[end] = numbers[end] - first
 			end++
 		}
-		set = append(set, topology.SubtopologyTasks{Subtopology: s.spec.Subtopologies[sub].ID, Partitions: partitions[start:end:end]})
+		set = set[:len(set)+1] // no append, which would write a whole element: the rest of it is zero
+		e := &set[len(set)-1]
+		e.Subtopology, e.Partitions = s.spec.Subtopologies[sub].ID, partitions[start:end:end]
 		start = end
 	}
 	return set
@@ -174,13 +178,13 @@ type lists struct {
 	start, next, all []int32
 }
 
-func newLists(lengths []int32) *lists {
+func (s *scratch) newLists(lengths []int32) lists {
 	n, total := len(lengths), int32(0)
 	for _, length := range lengths {
 		total += length
 	}
-	memory := make([]int32, 2*n+1+int(total))
-	l := &lists{start: memory[:n+1], next: memory[n+1 : 2*n+1], all: memory[2*n+1:]}
+	memory := s.ints(2*n + 1 + int(total))
+	l := lists{start: memory[:n+1], next: memory[n+1 : 2*n+1], all: memory[2*n+1:]}
 	for i, length := range lengths {
 		l.next[i] = l.start[i]
 		l.start[i+1] = l.start[i] + length

@@ -163,7 +163,7 @@ func (a *actives) keepOf(tasks []int32, which func(task int32) bool) {
 }
 
 // placeMatches gives tasks to members of the processes found for them: to who has the state itself, if it has room. It returns
-// the pool from which the rest is placed.
+// the pool from which the rest is placed, or nil where there is none.
 func (a *actives) placeMatches() *pool {
 	left := a.matches[:0]
 	for _, t := range a.matches {
@@ -178,11 +178,23 @@ func (a *actives) placeMatches() *pool {
 			left = append(left, t)
 		}
 	}
+	if len(left) == 0 && a.leaders == nil && a.unplaced() == 0 {
+		return nil
+	}
 	q := newPool(a.solution)
 	for _, t := range left {
 		q.takeIn(t, a.target[t])
 	}
 	return q
+}
+
+// unplaced is how many tasks nobody has got.
+func (a *actives) unplaced() int {
+	n := a.numTasks()
+	for _, given := range a.count {
+		n -= int(given)
+	}
+	return n
 }
 
 // holderIn is the member of a process that holds a replica of a task, or else reported an offset of it; or -1.
@@ -208,7 +220,11 @@ func (a *actives) placeRest(q *pool) {
 		a.placeNear(q)
 		return
 	}
-	free := make([]int32, 0, a.numTasks())
+	n := a.unplaced()
+	if n == 0 {
+		return
+	}
+	free := a.ints(n)[:0]
 	for t := range int32(a.numTasks()) {
 		if a.numCopies[t] == 0 {
 			free = append(free, t)

@@ -222,7 +222,7 @@ func (x *exchanges) withoutCircles(moves []handOver) []handOver {
 	for i := range moves {
 		lengths[moves[i].from]++
 	}
-	of, next := newLists(lengths), x.ints(x.numProcesses())
+	of, next := x.newLists(lengths), x.ints(x.numProcesses())
 	for i := range moves {
 		of.add(moves[i].from, int32(i))
 	}

@@ -14,7 +14,7 @@ func (b *standbys) keepOfMoved() {
 	if !some {
 		return
 	}
-	tasks, shared := b.tasksOf(runners), make([]int32, b.numProcesses())
+	tasks, shared := b.tasksOf(runners), b.ints(b.numProcesses())
 	for p := range int32(len(runners)) {
 		of := tasks.of(p)
 		for _, t := range of {

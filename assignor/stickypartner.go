@@ -5,7 +5,7 @@ package assignor
 type partners struct {
 	*standbys
 	// tasks are the tasks with standbys by the process of their active one.
-	tasks *lists
+	tasks lists
 	// next leads from a process to the first from there on that has room, or past the last one.
 	next []int32
 	// shared is how many tasks of the process at hand have a standby in each other, counted those with any.
@@ -35,18 +35,24 @@ func newPartners(b *standbys) *partners {
 }
 
 // tasksOf are the tasks with state that each of some processes runs.
-func (b *standbys) tasksOf(processes []bool) *lists {
+func (b *standbys) tasksOf(processes []bool) lists {
 	lengths := b.ints(len(processes))
-	each := func(f func(process, task int32)) {
-		for t := range int32(b.numTasks()) {
-			if p := b.runner(t); processes[p] && b.stateful(t) {
-				f(p, t)
-			}
+	for t := range int32(b.numTasks()) {
+		if b.stateful(t) {
+			lengths[b.runner(t)]++
 		}
 	}
-	each(func(p, _ int32) { lengths[p]++ })
-	of := newLists(lengths)
-	each(func(p, t int32) { of.add(p, t) })
+	for p, some := range processes {
+		if !some {
+			lengths[p] = 0
+		}
+	}
+	of := b.newLists(lengths)
+	for t := range int32(b.numTasks()) {
+		if p := b.runner(t); lengths[p] > 0 && b.stateful(t) {
+			of.add(p, t)
+		}
+	}
 	return of
 }
 

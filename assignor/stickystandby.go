@@ -63,11 +63,14 @@ func (b *standbys) keep(kind stateKind) {
 	if b.left == 0 {
 		return
 	}
-	for _, t := range slices.Backward(b.byPartition) {
+	for k := len(b.byPartition) - 1; k >= 0; k-- {
+		t := b.byPartition[k]
 		if b.lack[t] == 0 {
 			continue
 		}
-		for i, c := range ofKind(b.candidatesOf(t), kind) {
+		of := ofKind(b.candidatesOf(t), kind)
+		for i := range of {
+			c := &of[i]
 			if kind == byClaim && c.holding != asWarmup || kind == byReplica && b.surplus != nil && b.surplus[int(b.candidateStart[t])+i] {
 				continue
 			}
@@ -100,7 +103,7 @@ func (b *standbys) chooseSurplus() {
 			held[p] = 0
 		}
 	}
-	of := newLists(held)
+	of := b.newLists(held)
 	for _, t := range slices.Backward(b.byPartition) {
 		for i := b.candidateStart[t]; i < b.candidateStart[t+1]; i++ {
 			if p, ok := b.mayKeep(&b.candidates[i]); ok && held[p] > 0 {
@@ -140,7 +143,7 @@ func (b *standbys) mayKeep(c *candidate) (process int32, ok bool) {
 }
 
 // runner is the process that runs a task.
-func (b *standbys) runner(t int32) int32 { return b.process[b.copiesOf(t)[0]] }
+func (b *standbys) runner(t int32) int32 { return b.process[b.copies[int(t)*b.maxCopies]] }
 
 // place gives a standby to a member if its process has room and no copy of the task.
 func (b *standbys) place(t, m int32) {
@@ -170,7 +173,7 @@ func (b *standbys) fill(q *pool) {
 	for p := range b.room {
 		b.room[p] = int32(len(left))
 	}
-	*q = *newPool(b.solution)
+	q = newPool(b.solution)
 	q.open(b.room)
 	for _, t := range left {
 		q.takeApart(t)
