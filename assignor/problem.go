@@ -166,6 +166,9 @@ func (p *problem) eachTask(set topology.Tasks, f func(task int32)) {
 	i := 0
 	for k := range set {
 		id := set[k].Subtopology
+		if k > 0 && i+1 < len(subtopologies) && subtopologies[i+1].ID == id {
+			i++ // most often
+		}
 		for i < len(subtopologies) && subtopologies[i].ID != id && subtopologies[i].ID < id {
 			i++
 		}

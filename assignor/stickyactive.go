@@ -148,14 +148,14 @@ func (a *actives) alternate(members []int32) {
 // keep leaves members what they may keep, the lowest partitions first, before them what is on its way to them.
 func (a *actives) keep() {
 	if a.onWay != nil {
-		a.keepOf(a.byPartition, a.isOnWay)
+		a.keepOf(a.byPartition, true)
 	}
-	a.keepOf(a.keepOrder(), func(int32) bool { return true })
+	a.keepOf(a.keepOrder(), false)
 }
 
-func (a *actives) keepOf(tasks []int32, which func(task int32) bool) {
+func (a *actives) keepOf(tasks []int32, onlyOnWay bool) {
 	for _, t := range tasks {
-		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] == unmatched && a.numCopies[t] == 0 && which(t) {
+		if m := a.prevActive[t]; m >= 0 && a.limit[m] > 0 && a.target[t] == unmatched && a.numCopies[t] == 0 && (!onlyOnWay || a.isOnWay(t)) {
 			a.limit[m]--
 			a.give(t, m)
 		}

@@ -10,15 +10,13 @@ type exchanges struct {
 	// giver is the node through which a member gives up tasks, 0 for that of its process; free is the edge for those without state,
 	// 0 for none.
 	giver, free []int32
-	given       []givenTask
-	to          []int32
+	// in is the edge by task through which its owner may give it up, 0 for none: to a node of the task, or to the only process that
+	// it can go to.
+	in []int32
+	to []int32
 	// ends are the largest ends of changelogs that anybody reported by task, nil where nobody did.
 	ends []int64
 }
-
-// givenTask is a task that its owner may give up, with its node and the edge to that. One that can go to a single process has no node,
-// which is 0 then, and only an edge to that process.
-type givenTask struct{ task, node, in int32 }
 
 // handOver is a task that goes from process to process.
 type handOver struct {
@@ -81,7 +79,7 @@ func (m *matching) hasReplica(t int32) bool {
 func (x *exchanges) open() {
 	x.readEnds()
 	stateless := x.ints(len(x.members))
-	x.given = make([]givenTask, 0, min(x.numTasks(), len(x.candidates)))
+	x.in = x.ints(x.numTasks())
 	x.net.grow(x.contested+x.numProcesses()+len(x.over)+len(x.orphans)+len(x.stranded),
 		x.contested+len(x.candidates)+2*x.numProcesses()+len(x.members)+len(x.stranded))
 	for _, t := range x.byPartition {
@@ -103,21 +101,18 @@ func (x *exchanges) open() {
 
 // offer adds the edges of a task to the processes that have its state, the best last.
 func (x *exchanges) offer(t, owner int32) {
-	of, g := ofKind(x.candidatesOf(t), byReplica), givenTask{task: t}
-	to := x.takers(of, x.process[owner])
+	to := x.takers(ofKind(x.candidatesOf(t), byReplica), x.process[owner])
 	switch len(to) {
 	case 0:
-		return
 	case 1:
-		g.in = x.net.connect(x.giverNode(owner), x.processNode(to[0]), 1, maxLength)
+		x.in[t] = x.net.connect(x.giverNode(owner), x.processNode(to[0]), 1, maxLength)
 	default:
-		g.node = x.net.node(-1)
-		g.in = x.net.edge(x.giverNode(owner), g.node, 1)
+		node := x.net.node(-1)
+		x.in[t] = x.net.edge(x.giverNode(owner), node, 1)
 		for i := len(to) - 1; i >= 0; i-- {
-			x.net.edge(g.node, x.processNode(to[i]), 1)
+			x.net.edge(node, x.processNode(to[i]), 1)
 		}
 	}
-	x.given = append(x.given, g)
 }
 
 // takers are the processes other than its own that may take a task from its owner.
@@ -177,11 +172,20 @@ func (x *exchanges) decide() {
 		x.target[g.task] = g.to
 		x.matches = append(x.matches, g.task)
 	}
-	left := x.ints(len(x.members))
+	x.giveStateless()
+}
+
+// giveStateless has owners give up as many tasks without state as the flow says.
+func (x *exchanges) giveStateless() {
+	left, some := x.ints(len(x.members)), false
 	for owner, e := range x.free {
 		if e > 0 {
 			left[owner] = x.net.used(e)
+			some = some || left[owner] > 0
 		}
+	}
+	if !some {
+		return
 	}
 	for _, t := range slices.Backward(x.byPartition) {
 		owner := x.prevActive[t]
@@ -195,22 +199,21 @@ func (x *exchanges) decide() {
 
 // handOvers are the tasks that owners give up in the flow.
 func (x *exchanges) handOvers() (moves []handOver) {
-	for _, g := range x.given {
-		if x.net.used(g.in) > 0 {
-			moves = append(moves, handOver{task: g.task, from: x.process[x.prevActive[g.task]], to: x.takenBy(&g)})
+	for _, t := range x.byPartition {
+		if e := x.in[t]; e > 0 && x.net.used(e) > 0 {
+			moves = append(moves, handOver{task: t, from: x.process[x.prevActive[t]], to: x.taker(e)})
 		}
 	}
 	return moves
 }
 
-// takenBy is the process that takes a task in the flow.
-func (x *exchanges) takenBy(g *givenTask) int32 {
-	e := g.in
-	if g.node > 0 {
-		e = x.net.nodes[g.node].first
-		for e&1 != 0 || x.net.used(e) == 0 {
-			e = x.net.edges[e].next
-		}
+// taker is the process to which the flow through an edge goes at once or through the node of a task.
+func (x *exchanges) taker(e int32) int32 {
+	to := &x.net.nodes[x.net.edges[e].to]
+	if to.label >= 0 {
+		return to.label
+	}
+	for e = to.first; e&1 != 0 || x.net.used(e) == 0; e = x.net.edges[e].next {
 	}
 	return x.net.nodes[x.net.edges[e].to].label
 }

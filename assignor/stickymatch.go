@@ -117,7 +117,7 @@ func (m *matching) wanted(t int32) bool {
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
 	m.net = &flow{}
-	m.net.grow(tasks+m.numProcesses()+len(m.over)+4, 3*tasks+2*m.numProcesses()+2*len(m.over)+4)
+	m.net.grow(tasks+m.numProcesses()+len(m.over)+4, 2*(tasks+m.numProcesses()+len(m.over))+4)
 	m.net.node(-1) // source
 	m.net.node(-1) // sink
 	m.nodeOf, m.out = m.ints(m.numProcesses()), make([]processEdges, m.numProcesses())

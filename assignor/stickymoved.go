@@ -14,9 +14,12 @@ func (b *standbys) keepOfMoved() {
 	if !some {
 		return
 	}
-	tasks, shared := b.tasksOf(runners), b.ints(b.numProcesses())
-	for p := range int32(len(runners)) {
-		of := tasks.of(p)
+	shared := b.ints(b.numProcesses())
+	for p, runs := range runners {
+		if !runs {
+			continue
+		}
+		of := b.tasksOf(int32(p))
 		for _, t := range of {
 			if b.moved(t) {
 				continue
@@ -35,9 +38,7 @@ func (b *standbys) keepOfMoved() {
 				shared[b.process[m]]++
 			}
 		}
-		if len(of) > 0 {
-			clear(shared)
-		}
+		clear(shared)
 	}
 }
 

@@ -4,8 +4,8 @@ package assignor
 // other.
 type partners struct {
 	*standbys
-	// tasks are the tasks with standbys by the process of their active one.
-	tasks lists
+	// lacks says which processes run tasks that lack standbys.
+	lacks []bool
 	// next leads from a process to the first from there on that has room, or past the last one.
 	next []int32
 	// shared is how many tasks of the process at hand have a standby in each other, counted those with any.
@@ -24,41 +24,41 @@ func newPartners(b *standbys) *partners {
 			f.next[p] = f.next[p+1]
 		}
 	}
-	lacks := make([]bool, n)
+	f.lacks = make([]bool, n)
 	for t, lack := range b.lack {
 		if lack > 0 {
-			lacks[b.runner(int32(t))] = true
+			f.lacks[b.runner(int32(t))] = true
 		}
 	}
-	f.tasks = b.tasksOf(lacks)
 	return f
 }
 
-// tasksOf are the tasks with state that each of some processes runs.
-func (b *standbys) tasksOf(processes []bool) lists {
-	lengths := b.ints(len(processes))
-	for t := range int32(b.numTasks()) {
-		if b.stateful(t) {
-			lengths[b.runner(t)]++
+// tasksOf are the tasks with state that a process runs.
+func (b *standbys) tasksOf(process int32) []int32 {
+	if b.tasks == nil {
+		lengths := b.ints(b.numProcesses())
+		for t := range int32(b.numTasks()) {
+			if b.stateful(t) {
+				lengths[b.runner(t)]++
+			}
 		}
-	}
-	for p, some := range processes {
-		if !some {
-			lengths[p] = 0
+		of := b.newLists(lengths)
+		for t := range int32(b.numTasks()) {
+			if b.stateful(t) {
+				of.add(b.runner(t), t)
+			}
 		}
+		b.tasks = &of
 	}
-	of := b.newLists(lengths)
-	for t := range int32(b.numTasks()) {
-		if p := b.runner(t); lengths[p] > 0 && b.stateful(t) {
-			of.add(p, t)
-		}
-	}
-	return of
+	return b.tasks.of(process)
 }
 
 // fill places the missing standbys of the tasks that a process runs, and returns left with those for which it finds no place.
 func (f *partners) fill(q *pool, p int32, left []int32) []int32 {
-	all := f.tasks.of(p)
+	if !f.lacks[p] {
+		return left
+	}
+	all := f.tasksOf(p)
 	copies := 0
 	for _, t := range all {
 		for _, m := range f.copiesOf(t)[1:] {

@@ -20,6 +20,8 @@ type standbys struct {
 	surplus []bool
 	// filled are the tasks of which standbys went to processes without their state.
 	filled []int32
+	// tasks are the tasks with state by the process of their active one, once they are asked for.
+	tasks *lists
 	// searches is how many copies may yet be looked at to exchange them.
 	searches int
 }
