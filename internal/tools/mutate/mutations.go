@@ -247,13 +247,13 @@ var mutations = []mutation{
 	{
 		9, "no task is handed over to a standby that is known to be behind",
 		"assignor/stickyexchange.go",
-		" && !x.isBehind(&c) {\n", " {\n",
+		" && !x.isBehind(c) {\n", " {\n",
 		"assignor", "TestAnExchange",
 	},
 	{
 		9, "tasks do not change places for nothing when others are exchanged",
 		"assignor/stickyexchange.go",
-		"					g.node = 0\n", "",
+		"					g.circular = true\n", "",
 		"assignor", "TestCirclesAreLeftOut",
 	},
 	{
