@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -69,6 +70,9 @@ type Log struct {
 	idle    chan struct{} // closed when nobody writes any more; set by Close
 	closed  bool
 	err     error // why nothing is written any more
+	noRoom  error // why the next segment cannot be made, nil while it can
+	full    bool  // a request needed the next segment while there was no room for it
+	warned  time.Time
 	index   []index
 	segs    []*segment // by number, without gaps
 	free    []*segment // to be used again
@@ -132,6 +136,14 @@ func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
+}
+
+// Room says whether the log can grow. noRoom is why there is no room for the next segment, nil while there is; full says that a
+// request failed for that.
+func (l *Log) Room() (noRoom error, full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.noRoom, l.full
 }
 
 // Close waits for the write that is under way, refuses those that wait, and closes the files.

@@ -51,6 +51,15 @@ func (s *segment) room() int64 {
 	return max(0, s.size-align(s.end)-2*frameHeader-7)
 }
 
+// reserve is what requests leave free at the end of a segment for drops: when there is no room for another segment, they
+// are what frees one.
+func (s *segment) reserve() int64 {
+	if s.end == headerSize {
+		return 0 // a record as large as a segment is possible
+	}
+	return s.size / 64
+}
+
 // capacity is the largest record that a segment of a size can hold.
 func capacity(size int64) int64 { return size - headerSize - 2*frameHeader - 7 }
 

@@ -25,7 +25,6 @@ type prepared struct {
 // prepareSegments has the next segment ready before it is needed. ready are segments behind the tail that exist already.
 func (l *Log) prepareSegments(ready []*segment) {
 	last := l.tail
-	var warned time.Time
 	for {
 		var p prepared
 		if len(ready) > 0 {
@@ -34,12 +33,8 @@ func (l *Log) prepareSegments(ready []*segment) {
 			p.seg, p.err = l.prepare(last.seq+1, min(max(2*last.size, firstSegmentSize), l.opt.SegmentSize))
 		}
 		var retry <-chan time.Time
+		l.tellRoom(p.err)
 		if p.err != nil {
-			if now := time.Now(); now.Sub(warned) >= warnEvery {
-				warned = now
-				l.opt.Logger.Warn("the next log segment cannot be made; writes fail when the present one is full",
-					"dir", l.opt.Dir, "error", p.err)
-			}
 			p.err = fmt.Errorf("%w: %w", ErrNoRoom, p.err)
 			retry = time.After(prepareRetry)
 		}
@@ -58,6 +53,49 @@ func (l *Log) prepareSegments(ready []*segment) {
 			}
 			return
 		}
+	}
+}
+
+// tellRoom notes whether the next segment could be made, and logs what an operator has to know of it.
+func (l *Log) tellRoom(err error) {
+	l.mu.Lock()
+	lacked, full := l.noRoom != nil, l.full
+	l.noRoom = err
+	var say bool
+	if err == nil {
+		l.full, l.warned = false, time.Time{}
+	} else if now := time.Now(); now.Sub(l.warned) >= warnEvery {
+		say, l.warned = true, now
+	}
+	l.mu.Unlock()
+	switch {
+	case err == nil && lacked:
+		l.opt.Logger.Info("there is room for the log again", "dir", l.opt.Dir)
+	case !say:
+	case full:
+		l.opt.Logger.Error(fullMessage, "dir", l.opt.Dir, "error", err)
+	default:
+		l.opt.Logger.Warn(lowMessage, "dir", l.opt.Dir, "error", err)
+	}
+}
+
+const (
+	lowMessage = "no room for the next log segment: when the present one is full, this node stops taking part in " +
+		"replication; make room"
+	fullMessage = "the log is full and there is no room for another segment: this node takes no part in replication until " +
+		"there is; make room"
+)
+
+// noteFull notes that a request failed for want of room.
+func (l *Log) noteFull() {
+	l.mu.Lock()
+	cause, first := l.noRoom, !l.full && l.noRoom != nil
+	if first {
+		l.full, l.warned = true, time.Now()
+	}
+	l.mu.Unlock()
+	if first {
+		l.opt.Logger.Error(fullMessage, "dir", l.opt.Dir, "error", cause)
 	}
 }
 
@@ -122,6 +160,7 @@ func (l *Log) rotate() error {
 		return ErrClosed
 	}
 	if p.err != nil {
+		l.noteFull()
 		return p.err
 	}
 	if s := l.tail; !s.sealed {

@@ -165,13 +165,19 @@ func TestAFullDiskIsToldBeforeItHurts(t *testing.T) {
 			t.Fatalf("entry %d: %v; log: %v", i, err, l.Err())
 		}
 		time.Sleep(150 * time.Second)
-		if n := strings.Count(out.String(), "[WARN]"); n != 3 {
-			t.Errorf("%d lines in 150 s:\n%s", n, out)
+		if low, full := strings.Count(out.String(), "[WARN]"), strings.Count(out.String(), "[ERROR]"); low != 1 || full != 3 {
+			t.Errorf("told %d times that it becomes full and %d times in 150 s that it is:\n%s", low, full, out)
+		}
+		if noRoom, full := l.Room(); !errors.Is(noRoom, errRoom) || !full {
+			t.Errorf("room: %v, full: %v", noRoom, full)
 		}
 		fs.mu.Lock()
 		fs.full = false
 		fs.mu.Unlock()
 		time.Sleep(2 * prepareRetry)
+		if noRoom, full := l.Room(); noRoom != nil || full || !strings.Contains(out.String(), "room for the log again") {
+			t.Errorf("with room again: %v, full: %v\n%s", noRoom, full, out)
+		}
 		if err := l.Group(0).StoreLog(entry(i-1, 1, 500)); err != nil {
 			t.Error(err)
 		}
@@ -179,6 +185,47 @@ func TestAFullDiskIsToldBeforeItHurts(t *testing.T) {
 			t.Errorf("%d, %v", h.last(), err)
 		}
 	})
+}
+
+// TestCompactionFreesAFullLog: entries that need no longer be kept make room on a disk that has none, also when the last
+// segment was full before.
+func TestCompactionFreesAFullLog(t *testing.T) {
+	for _, size := range []int{20, 100, 500, 1500} {
+		synctest.Test(t, func(t *testing.T) {
+			fs := newMemFS()
+			l := mustOpen(t, Options{Dir: "d", Groups: 2, SegmentSize: 2 * minSegmentSize, FS: fs})
+			defer func() { _ = l.Close() }()
+			synctest.Wait()
+			i := uint64(1)
+			for ; i < 60; i++ {
+				if err := l.Group(0).StoreLog(entry(i, 1, 500)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			fs.mu.Lock()
+			fs.full = true
+			fs.mu.Unlock()
+			var err error
+			for ; err == nil; i++ {
+				err = l.Group(0).StoreLog(entry(i, 1, size))
+			}
+			if _, full := l.Room(); !full || !errors.Is(err, ErrNoRoom) {
+				t.Fatalf("entry %d: %v; full: %v", i-1, err, full)
+			}
+			last, _ := l.Group(0).LastIndex()
+			if err := l.Group(0).DeleteRange(1, last-1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * prepareRetry)
+			if noRoom, full := l.Room(); full {
+				t.Errorf("entries of %d bytes: full after compaction: %v", size, noRoom)
+			}
+			if err := l.Group(0).StoreLog(entry(last+1, 1, size)); err != nil {
+				t.Errorf("entries of %d bytes: %v", size, err)
+			}
+		})
+	}
 }
 
 // TestGroupsWriteAtTheSameTime is for the race detector: writers, readers and compaction of several groups, and Close in

@@ -93,12 +93,13 @@ func (l *Log) write(own *request) {
 
 // writer is one batch on its way to the disk.
 type writer struct {
-	log   *Log
-	buf   []byte // the frame: room for its header, and records
-	first []byte // copies and drops, which go before everything else
-	drops map[uint32]uint64
-	whole int // requests of which everything is in a frame
-	done  int // requests that are durable
+	log *Log
+	buf []byte // the frame: room for its header, and records
+	// copies and dropped go before everything else.
+	copies, dropped []byte
+	drops           map[uint32]uint64
+	whole           int // requests of which everything is in a frame
+	done            int // requests that are durable
 }
 
 // begin collects what goes before the requests: copies of what the groups have now, so that a record of this batch that
@@ -108,13 +109,13 @@ func (w *writer) begin(batch []*request) {
 	for _, r := range batch {
 		for _, c := range r.copies {
 			if p, ok := l.index[c.group].at(c.index); ok && p == c.at {
-				w.first = append(w.first, c.record...)
+				w.copies = append(w.copies, c.record...)
 			}
 		}
 	}
 	for id := range uint32(len(l.index)) {
 		if upto, ok := l.drops[id]; ok {
-			w.first = appendMark(w.first, kindDrop, id, upto)
+			w.dropped = appendMark(w.dropped, kindDrop, id, upto)
 		}
 	}
 	if len(l.drops) > 0 {
@@ -128,7 +129,7 @@ func (w *writer) run(batch []*request) error {
 		return err
 	}
 	for _, r := range batch {
-		if err := w.add(r.records); err != nil {
+		if err := w.add(r.records, false); err != nil {
 			return err
 		}
 		w.whole++
@@ -138,7 +139,10 @@ func (w *writer) run(batch []*request) error {
 
 // before writes copies and drops. They are rare, and a frame of their own keeps them apart from what may fail.
 func (w *writer) before() error {
-	err := w.add(w.first)
+	err := w.add(w.copies, false)
+	if err == nil {
+		err = w.add(w.dropped, true)
+	}
 	if err == nil {
 		err = w.flush()
 	}
@@ -151,17 +155,22 @@ func (w *writer) before() error {
 			}
 		}
 		l.dropping = false
-		l.poke()
+		if err == nil {
+			l.poke()
+		}
 		l.mu.Unlock()
 	}
 	return err
 }
 
-// add puts records into the frame, and writes frames as they become full.
-func (w *writer) add(b []byte) error {
+// add puts records into the frame, and writes frames as they become full. freeing says that they may use the reserve.
+func (w *writer) add(b []byte, freeing bool) error {
 	for len(b) > 0 {
 		held := len(w.buf) - frameHeader
 		room := w.log.tail.room()
+		if !freeing {
+			room = max(0, room-w.log.tail.reserve())
+		}
 		n := whole(b, min(room, maxFrame)-int64(held))
 		if size := int64(le.Uint32(b[4:])); n == 0 && held == 0 && size <= room {
 			n = size
