@@ -57,6 +57,10 @@ type Config struct {
 	Logger hclog.Logger
 	// Registerer takes the metrics; may be nil.
 	Registerer prometheus.Registerer
+	// Fatal is told that the disk failed in a way that only a new process recovers from: the log or a term could not be
+	// written, for another reason than a full log. It should end the process at once, as a crash would; nil leaves the
+	// node running without taking part in its groups, and lets the library panic over the term.
+	Fatal func(error)
 
 	logFS seglog.FS // below the log; replaced in tests
 }

@@ -32,7 +32,7 @@ func checkIdentity(c *Config) error {
 	path := filepath.Join(c.Dir, identityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return writeIdentity(c.Dir, path, want)
+		return writeIdentity(path, want)
 	}
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
@@ -58,28 +58,34 @@ func checkIdentity(c *Config) error {
 	return nil
 }
 
-func writeIdentity(dir, path string, id identity) error {
+func writeIdentity(path string, id identity) error {
 	b, err := json.Marshal(id)
 	if err != nil {
 		return err
 	}
-	tmp := path + ".tmp"
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := replaceFile(path, append(b, '\n')); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	_, err = f.Write(append(b, '\n'))
+	return nil
+}
+
+// replaceFile makes a file durable with its whole content, or leaves what there was; what was written of it is then removed,
+// since a full disk may be the reason.
+func replaceFile(path string, content []byte) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(filepath.Clean(tmp), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(tmp, path)
 	}
-	if err == nil {
-		err = syncDir(dir)
-	}
 	if err != nil {
-		return fmt.Errorf("data folder: %w", err)
+		return errors.Join(err, os.Remove(tmp))
 	}
-	return nil
+	return syncDir(filepath.Dir(path))
 }
 
 func syncDir(dir string) error {

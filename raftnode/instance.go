@@ -28,7 +28,7 @@ type instance struct {
 
 // newInstance starts raft on what the disk holds; the state machine is restored when it returns.
 func (g *Group) newInstance() (*instance, error) {
-	if err := g.node.entries.Err(); err != nil {
+	if err := g.node.Storage(); err != nil {
 		return nil, fmt.Errorf("start group %d: %w", g.id, err)
 	}
 	log := newLibraryLog(g.log)

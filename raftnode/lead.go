@@ -42,6 +42,9 @@ func (g *Group) reopen(stopped <-chan struct{}) bool {
 		return false
 	}
 	for {
+		if !g.awaitStorage() {
+			return false
+		}
 		in, err := g.newInstance()
 		if err == nil {
 			g.mu.Lock()
@@ -238,10 +241,15 @@ func (g *Group) noteTransferRefusal(err error) {
 // instance is restarted in place, which clears what the library may have got wrong.
 func (g *Group) watch(now time.Time) {
 	in := g.inst.Load()
-	if in != nil && !in.trans.muted.Load() && g.node.entries.Err() != nil {
-		// It can vote but store nothing: it must not disturb the others by being elected again and again.
-		g.giveUp(in, "the log cannot be written")
-		return
+	if in != nil && !in.trans.muted.Load() {
+		if err := g.node.Storage(); err != nil {
+			// It can vote but store nothing: it must not disturb the others by being elected again and again.
+			g.giveUp(in, err.Error())
+			if !errors.Is(err, ErrNoRoom) {
+				g.node.endProcess(err)
+			}
+			return
+		}
 	}
 	if in == nil || in.raft.State() != raft.Leader || in.trans.muted.Load() {
 		return

@@ -19,12 +19,16 @@ type metrics struct {
 }
 
 var (
-	descLeader  = desc("leader", "Whether this node leads the group and serves it.")
-	descTerm    = desc("term", "Current term of the group.")
-	descCommit  = desc("commit_index", "Last entry of the group known to be committed.")
-	descApplied = desc("applied_index", "Last entry of the group that the state machine holds.")
-	descLast    = desc("last_index", "Last entry in this node's log of the group.")
-	descFlight  = desc("proposals_in_flight", "Entries that this node proposed and whose outcome is not known yet.")
+	descLeader   = desc("leader", "Whether this node leads the group and serves it.")
+	descTerm     = desc("term", "Current term of the group.")
+	descCommit   = desc("commit_index", "Last entry of the group known to be committed.")
+	descApplied  = desc("applied_index", "Last entry of the group that the state machine holds.")
+	descLast     = desc("last_index", "Last entry in this node's log of the group.")
+	descFlight   = desc("proposals_in_flight", "Entries that this node proposed and whose outcome is not known yet.")
+	descWritable = prometheus.NewDesc("coordd_raft_log_writable",
+		"1 while this node can store entries; 0 when its log is full and the disk too, or failed.", nil, nil)
+	descRoom = prometheus.NewDesc("coordd_raft_log_room",
+		"1 while the disk has room for the log's next segment; 0 is the warning before the log is full.", nil, nil)
 )
 
 func desc(name, help string) *prometheus.Desc {
@@ -92,7 +96,7 @@ func (m *metrics) unregister() {
 
 // Describe implements prometheus.Collector.
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLeader, descTerm, descCommit, descApplied, descLast, descFlight} {
+	for _, d := range []*prometheus.Desc{descLeader, descTerm, descCommit, descApplied, descLast, descFlight, descWritable, descRoom} {
 		ch <- d
 	}
 	for _, c := range m.owned() {
@@ -102,14 +106,13 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	noRoom, _ := m.node.entries.Room()
+	ch <- prometheus.MustNewConstMetric(descWritable, prometheus.GaugeValue, number(m.node.Storage() == nil))
+	ch <- prometheus.MustNewConstMetric(descRoom, prometheus.GaugeValue, number(noRoom == nil))
 	for _, g := range m.node.groups {
 		s, id := g.Status(), strconv.Itoa(int(g.id))
-		leader := 0.0
-		if s.Serving {
-			leader = 1
-		}
 		for d, v := range map[*prometheus.Desc]float64{
-			descLeader: leader, descTerm: float64(s.Term), descCommit: float64(s.CommitIndex),
+			descLeader: number(s.Serving), descTerm: float64(s.Term), descCommit: float64(s.CommitIndex),
 			descApplied: float64(s.AppliedIndex), descLast: float64(s.LastIndex), descFlight: float64(g.inFlight()),
 		} {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, id)
@@ -118,4 +121,12 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range m.owned() {
 		c.Collect(ch)
 	}
+}
+
+// number is 1 for yes.
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

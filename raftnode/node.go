@@ -133,6 +133,7 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	if g.disk, err = openStore(filepath.Join(dir, stableFile), n.entries.Group(id)); err != nil {
 		return nil, err
 	}
+	g.disk.failed, g.disk.fatal = g.storeFailed, n.endProcess
 	if err = g.disk.check(g.snap.last.Load()); err != nil {
 		return nil, errors.Join(fmt.Errorf("group %d in %s: %w", id, n.cfg.Dir, err), g.disk.close())
 	}
@@ -171,6 +172,7 @@ func (n *Node) Start() error {
 		}
 	}
 	go n.supervise()
+	go n.makeRoom(n.lifetime)
 	n.mux.serve()
 	return err
 }

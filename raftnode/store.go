@@ -2,8 +2,12 @@ package raftnode
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/coordd/coordd/raftnode/seglog"
@@ -26,7 +30,12 @@ func boltOptions() *bbolt.Options {
 // values (term and vote), in a bolt file of its own.
 type store struct {
 	*seglog.Group
+	path string // of the file with the stable values
 	bolt *raftboltdb.BoltStore
+
+	// failed is called when entries could not be stored, fatal when a stable value could not; set before raft starts.
+	failed func()
+	fatal  func(error)
 
 	mu     sync.RWMutex
 	stable map[string][]byte // what the file holds, as far as asked or set
@@ -39,11 +48,66 @@ var (
 
 // openStore opens the file with the stable values and joins it with the group's entries.
 func openStore(path string, entries *seglog.Group) (*store, error) {
+	if err := makeStableFile(path); err != nil {
+		return nil, fmt.Errorf("make stable values: %w", err)
+	}
 	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions()})
 	if err != nil {
 		return nil, fmt.Errorf("open stable values %s: %w", path, err)
 	}
-	return &store{Group: entries, bolt: b, stable: map[string][]byte{}}, nil
+	return &store{Group: entries, path: path, bolt: b, stable: map[string][]byte{}}, nil
+}
+
+// stableRoom is the size of the file with the stable values, several times what they need.
+const stableRoom = 64 << 10
+
+// makeStableFile makes the file, unless it is there with all its room. The library ends the process when a term cannot be
+// stored, so that the blocks for it are taken beforehand: a node whose disk is full goes on voting. And the file gets its
+// name when it is whole, since bolt does not open one that a full disk cut off.
+func makeStableFile(path string) error {
+	b, err := os.ReadFile(filepath.Clean(path))
+	there := err == nil && len(b) > 0
+	switch {
+	case there && len(b) >= stableRoom:
+		return nil
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	case !there:
+		if b, err = emptyStableFile(path + ".new"); err != nil {
+			return err
+		}
+	}
+	err = replaceFile(path, append(b, make([]byte, max(0, stableRoom-len(b)))...))
+	if there && errors.Is(err, syscall.ENOSPC) {
+		return nil // as it was, it can be used too
+	}
+	return err
+}
+
+// emptyStableFile is what bolt makes of a new file.
+func emptyStableFile(path string) ([]byte, error) {
+	_ = os.Remove(path)
+	defer func() { _ = os.Remove(path) }()
+	b, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions()})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Clean(path))
+}
+
+// StoreLog appends one entry.
+func (s *store) StoreLog(e *raft.Log) error { return s.StoreLogs([]*raft.Log{e}) }
+
+// StoreLogs appends entries.
+func (s *store) StoreLogs(logs []*raft.Log) error {
+	err := s.Group.StoreLogs(logs)
+	if err != nil && s.failed != nil {
+		s.failed()
+	}
+	return err
 }
 
 func (s *store) close() error { return s.bolt.Close() }
@@ -128,6 +192,10 @@ func (s *store) Set(key, val []byte) error {
 		s.mu.Lock()
 		delete(s.stable, string(key)) // the file may hold either value
 		s.mu.Unlock()
+		err = fmt.Errorf("store %s in %s: %w", key, s.path, err)
+		if s.fatal != nil {
+			s.fatal(err)
+		}
 		return err
 	}
 	s.remember(key, val)

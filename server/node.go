@@ -66,6 +66,9 @@ type Parts struct {
 	// index (0: restored from a snapshot) and the state then, on Raft's goroutine, before anybody is answered by it. It
 	// must not block.
 	Applied func(group uint32, index uint64, state fsm.State)
+	// Fatal is told that the disk failed in a way that only a new process recovers from, and should end this one at once; nil
+	// for nobody. See [raftnode.Config].
+	Fatal func(error)
 }
 
 // Node is one coordd node.
@@ -184,7 +187,7 @@ func (n *Node) startRaft() error {
 		Peers: peers, Groups: 1 + n.config.Shards, Timing: timing,
 		NewFSM: n.newFSM,
 		Listen: n.parts.Listen, Dial: n.parts.Dial,
-		Logger: n.log.Named("raft"), Registerer: registerer,
+		Logger: n.log.Named("raft"), Registerer: registerer, Fatal: n.parts.Fatal,
 	})
 	if err != nil {
 		return err

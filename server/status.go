@@ -185,6 +185,9 @@ func (n *Node) Ready() error {
 	if n.draining.Load() {
 		return errors.New("the node is stopping")
 	}
+	if err := n.raft.Storage(); err != nil {
+		return fmt.Errorf("the node takes no part in any shard: %w", err)
+	}
 	if !n.raft.Ready() {
 		return errors.New("the node has not caught up with the logs of all shards yet")
 	}

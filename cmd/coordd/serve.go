@@ -69,7 +69,7 @@ func serve(cfg *config.Node, unused []string) error {
 
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	parts := server.Parts{Logger: log, Registry: registry}
+	parts := server.Parts{Logger: log, Registry: registry, Fatal: func(err error) { endProcess(log, err) }}
 	if cfg.UpstreamQuirks == "kfake" {
 		parts.Quirks = gateway.KfakeQuirks
 	}
@@ -107,6 +107,13 @@ func serve(cfg *config.Node, unused []string) error {
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// endProcess ends the process for a disk that failed, as a crash would: what was not acknowledged may be lost, and a new process
+// finds what the disk holds.
+func endProcess(log hclog.Logger, err error) {
+	log.Error("the disk of data.dir failed; this process ends, and one that is started anew goes on from what the disk holds", "error", err)
+	os.Exit(1)
 }
 
 func stopNode(node *server.Node) error {

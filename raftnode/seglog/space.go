@@ -135,7 +135,7 @@ func (l *Log) create(seq uint64, size int64) (s *segment, err error) {
 	if err != nil {
 		_ = f.Close()
 		_ = l.opt.FS.Remove(l.path(spare)) // gives the room back
-		return nil, err
+		return nil, fmt.Errorf("make %s: %w", l.path(spare), err)
 	}
 	return s, nil
 }

@@ -1,0 +1,103 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/coordd/coordd/raftnode/seglog"
+)
+
+const (
+	// makeRoomEvery is the pause between two attempts to make room by snapshots.
+	makeRoomEvery = 30 * time.Second
+)
+
+// Storage is why this node cannot store entries and therefore takes no part in any group; nil while it can. With ErrNoRoom
+// that ends by itself when there is room again, with ErrLogFailed by a restart of the process.
+func (n *Node) Storage() error {
+	if err := n.entries.Err(); err != nil {
+		return err
+	}
+	if noRoom, full := n.entries.Room(); full {
+		return fmt.Errorf("%w in %s: %w", ErrNoRoom, n.cfg.Dir, noRoom)
+	}
+	return nil
+}
+
+// Errors of [Node.Storage]; test with errors.Is.
+var (
+	// ErrNoRoom: the log is full and the disk has no room for more.
+	ErrNoRoom = seglog.ErrNoRoom
+	// ErrLogFailed: a write or sync of the log failed.
+	ErrLogFailed = seglog.ErrFailed
+)
+
+// endProcess asks for the end of the process for a disk that failed.
+func (n *Node) endProcess(err error) {
+	if n.cfg.Fatal != nil {
+		n.cfg.Fatal(err)
+	}
+}
+
+// storeFailed is called after a failed attempt to store something: when that will be so for all attempts, the others are to
+// stop hearing from this node at once.
+func (g *Group) storeFailed() {
+	in := g.inst.Load()
+	if err := g.node.Storage(); err != nil && in != nil && !in.trans.muted.Load() {
+		g.giveUp(in, err.Error())
+	}
+}
+
+// awaitStorage waits until the node can store entries; false when it stops meanwhile.
+func (g *Group) awaitStorage() bool {
+	for g.node.Storage() != nil {
+		select {
+		case <-time.After(watchEvery):
+		case <-g.node.stopping:
+			return false
+		}
+	}
+	return true
+}
+
+// makeRoom takes snapshots while there is no room for the next log segment, before the present one is full: a snapshot
+// lets go of the entries that it covers, and with them of segments.
+func (n *Node) makeRoom(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		select {
+		case now := <-tick.C:
+			if noRoom, _ := n.entries.Room(); noRoom == nil || now.Sub(last) < makeRoomEvery {
+				continue
+			}
+			for _, g := range n.groups {
+				g.compact()
+			}
+			last = time.Now()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// compact takes a snapshot if that lets go of entries. The library logs what goes wrong.
+func (g *Group) compact() {
+	in := g.inst.Load()
+	if in == nil {
+		return
+	}
+	first, _ := g.disk.FirstIndex()
+	if kept := g.node.cfg.Timing.TrailingLogs; in.raft.AppliedIndex() <= max(first, g.snap.last.Load())+kept {
+		return
+	}
+	err := in.raft.Snapshot().Error()
+	if err != nil && !errors.Is(err, raft.ErrRaftShutdown) && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		g.log.Warn("no snapshot that would make room for the log", "error", err)
+	}
+}
