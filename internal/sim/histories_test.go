@@ -121,13 +121,13 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		rounds /= 3
 	}
-	for _, store := range []string{"upstream"} {
+	for _, store := range []string{"upstream", "raft"} {
 		t.Run(store, func(t *testing.T) {
 			began, dir := time.Now(), dataDir(t)
 			var history histories.History
 			var odd []histories.Violation
 			synctest.Test(t, func(t *testing.T) {
-				r := newHistoryRun(t, dir, seed)
+				r := newHistoryRun(t, dir, seed, "offsets.store="+store)
 				defer r.end()
 				r.run(rounds)
 				for _, failure := range r.observer.broken() {
