@@ -10,6 +10,8 @@ type actives struct {
 	least, extraMembers int32
 	// prev is how many tasks a member holds that are not given yet, limit how many of them it may keep.
 	prev, limit []int32
+	// numOrphans is how many tasks nobody holds.
+	numOrphans int
 	// over are the members that hold more than least.
 	over []int32
 	// giveUp is how many members of over must give up their task beyond least; which ones is open. spare is how many others may
@@ -43,8 +45,12 @@ func newActives(s *stickyRun, tasks int32) *actives {
 	}
 	for t, m := range s.prevActive {
 		a.target[t] = unmatched
-		if m >= 0 && s.numCopies[t] == 0 {
+		switch {
+		case s.numCopies[t] > 0:
+		case m >= 0:
 			a.prev[m]++
+		default:
+			a.numOrphans++
 		}
 	}
 	for m, n := range a.prev {

@@ -75,6 +75,7 @@ func (m *matching) collect() bool {
 	if m.none() {
 		return false
 	}
+	m.orphans = make([]movable, 0, m.numOrphans)
 	for _, t := range m.byPartition {
 		if m.numCopies[t] > 0 || !m.stateful(t) {
 			continue
@@ -116,6 +117,7 @@ func (m *matching) wanted(t int32) bool {
 
 func (m *matching) build() {
 	tasks := len(m.orphans) + len(m.offered)
+	m.matches = make([]int32, 0, tasks)
 	m.net = &flow{}
 	m.net.grow(tasks+m.numProcesses()+len(m.over)+4, 2*(tasks+m.numProcesses()+len(m.over))+4)
 	m.net.node(-1) // source

@@ -17,7 +17,7 @@ const maxPartners = 32
 
 func newPartners(b *standbys) *partners {
 	n := int32(b.numProcesses())
-	f := &partners{standbys: b, next: b.ints(int(n) + 1), shared: b.ints(int(n))}
+	f := &partners{standbys: b, next: b.ints(int(n) + 1), shared: b.ints(int(n)), counted: b.ints(int(n))[:0]}
 	for p := n; p >= 0; p-- {
 		f.next[p] = p
 		if p < n && b.room[p] == 0 {

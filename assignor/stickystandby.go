@@ -164,7 +164,8 @@ func (b *standbys) place(t, m int32) {
 // had it, or else to who has least to do.
 func (b *standbys) fill(q *pool) {
 	f := newPartners(b)
-	var left []int32
+	b.filled = b.ints(b.left)[:0]
+	left := b.ints(b.left)[:0]
 	for p := range int32(b.numProcesses()) {
 		left = f.fill(q, p, left)
 	}
