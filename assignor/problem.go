@@ -210,8 +210,11 @@ func (p *problem) readCurrent() {
 		p.prevActive[t] = -1
 	}
 	r := currentReader{problem: p}
-	if n := numHeld(p.spec.Members); n > 0 {
-		r.at, r.found = p.ints(p.numTasks()), make([]candidate, 0, n)
+	if replicas, offsets := numHeld(p.spec.Members); replicas+offsets > 0 {
+		r.at, r.found = p.ints(p.numTasks()), make([]found, 0, replicas+offsets)
+		if offsets > 0 {
+			r.offsets = make([]int64, 0, replicas+offsets)
+		}
 	}
 	for m, i := range p.members {
 		member, m := &p.spec.Members[i], int32(m)
@@ -223,24 +226,33 @@ func (p *problem) readCurrent() {
 		p.eachTask(member.Current.Active, func(t int32) { p.prevActive[t] = m })
 		r.read(member, m)
 	}
-	p.rankCandidates(r.found)
+	r.rankCandidates()
 }
 
 // numHeld is how many replicas and offsets members have.
-func numHeld(members []Member) (n int) {
+func numHeld(members []Member) (replicas, offsets int) {
 	for i := range members {
 		m := &members[i]
-		n += m.Current.Standby.Len() + m.Current.Warmup.Len() + len(m.Offsets)
+		replicas += m.Current.Standby.Len() + m.Current.Warmup.Len()
+		offsets += len(m.Offsets)
 	}
-	return n
+	return replicas, offsets
 }
 
 // currentReader collects candidates.
 type currentReader struct {
 	*problem
-	found []candidate
+	found []found
+	// offsets are those of found; nil where nobody reports any.
+	offsets []int64
 	// at is one more than the place of a task's last candidate.
 	at []int32
+}
+
+// found is a candidate in the order of members.
+type found struct {
+	task, member int32
+	held         holding
 }
 
 func (r *currentReader) read(member *Member, m int32) {
@@ -256,19 +268,22 @@ func (r *currentReader) read(member *Member, m int32) {
 	r.hasWarmups = r.hasWarmups || len(member.Current.Warmup) > 0
 	r.eachOffset(member.Offsets, func(t int32, o *TaskOffset) {
 		if r.stateful(t) {
-			r.of(t, m, reported).offset = knownOffset(o.Offset)
+			r.offsets[r.of(t, m, reported)] = knownOffset(o.Offset)
 		}
 	})
 }
 
-// of is the member's candidate for the task; if it is new it holds it so.
-func (r *currentReader) of(t, m int32, h holding) *candidate {
+// of is the place of the member's candidate for the task; if it is new it holds it so.
+func (r *currentReader) of(t, m int32, h holding) int32 {
 	if i := r.at[t] - 1; i >= 0 && r.found[i].member == m {
-		return &r.found[i]
+		return i
 	}
-	r.found = append(r.found, candidate{task: t, member: m, holding: h, held: h, offset: -1})
+	r.found = append(r.found, found{t, m, h})
+	if r.offsets != nil {
+		r.offsets = append(r.offsets, -1)
+	}
 	r.at[t] = int32(len(r.found))
-	return &r.found[len(r.found)-1]
+	return r.at[t] - 1
 }
 
 // knownOffset is -1 for a value that tells nothing: a negative one, and that to which clients cap an overflow.
@@ -283,22 +298,27 @@ func (p *problem) stateful(t int32) bool { return p.hasState[t] }
 
 // rankCandidates sorts by task with one pass of counting, then ranks those of each task: holders of a replica first, higher
 // offsets first.
-func (p *problem) rankCandidates(found []candidate) {
+func (r *currentReader) rankCandidates() {
+	p := r.problem
 	p.candidateStart = p.ints(p.numTasks() + 1)
-	if len(found) == 0 {
+	if len(r.found) == 0 {
 		return
 	}
-	for _, c := range found {
+	for _, c := range r.found {
 		p.candidateStart[c.task+1]++
 	}
 	for t := range p.numTasks() {
 		p.candidateStart[t+1] += p.candidateStart[t]
 	}
-	p.candidates = make([]candidate, len(found))
-	next := slices.Clone(p.candidateStart)
-	for _, c := range found {
-		p.candidates[next[c.task]] = c
-		next[c.task]++
+	p.candidates = make([]candidate, len(r.found))
+	next := r.at
+	copy(next, p.candidateStart)
+	for i, f := range r.found {
+		c := &p.candidates[next[f.task]]
+		next[f.task]++
+		if *c = (candidate{task: f.task, member: f.member, holding: f.held, held: f.held, offset: -1}); r.offsets != nil {
+			c.offset = r.offsets[i]
+		}
 	}
 	for t := range int32(p.numTasks()) {
 		if of := p.candidatesOf(t); len(of) > 1 {
