@@ -8,7 +8,8 @@ import (
 )
 
 // foreignChecked asks the upstream whether the id of a group that is not here is taken there: before a join creates the
-// group, and to tell members and tools of a group of another type what is wrong. It says whether the call may go on; else
+// group, and to tell members and tools of a group of another type what is wrong. So it does before the first member of a group
+// that is empty here: the application may have gone back to the upstream, and run there. It says whether the call may go on; else
 // the call waits for the upstream's word.
 func (m *Machine) foreignChecked(c *Call, group string) bool {
 	if c.free {
@@ -34,9 +35,9 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 	}
 	for _, c := range calls {
 		switch {
-		case err != nil && joins(c):
+		case err != nil && (joins(c) || adopts(c)):
 			m.refuse(c, notAvailable)
-		case err == nil && concerns(c, found) && m.working.Group(id) == nil:
+		case err == nil && concerns(c, found) && m.mayBeTheirs(c, id):
 			m.refuseForeign(c, id, found)
 		default:
 			c.free, c.found = true, found
@@ -53,9 +54,21 @@ func concerns(c *Call, found coordinator.ForeignGroup) bool {
 	return found.InUse || describes && found.Type != ""
 }
 
+// mayBeTheirs says whether the id may be another group's after all: a group of ours that has come to be meanwhile is ours, except
+// to who would be its first member.
+func (m *Machine) mayBeTheirs(c *Call, id string) bool {
+	g := m.working.Group(id)
+	return g == nil || g.NumMembers() == 0 && joins(c)
+}
+
 func joins(c *Call) bool {
 	r, ok := c.Request.(*streams.HeartbeatRequest)
 	return ok && r.MemberEpoch == streams.JoinEpoch
+}
+
+func adopts(c *Call) bool {
+	_, ok := c.Request.(*AdoptRequest)
+	return ok
 }
 
 // refuseForeign answers a call about a group of another type.
@@ -73,5 +86,7 @@ func (m *Machine) refuseForeign(c *Call, id string, found coordinator.ForeignGro
 		m.finishHeartbeat(c, r, &streams.Decision{Reply: streams.HeartbeatResponse{Err: why}})
 	case *DescribeRequest:
 		m.reply(c, &streams.Description{GroupID: id, Err: why})
+	case *AdoptRequest:
+		m.reply(c, &AdoptResponse{Err: why})
 	}
 }

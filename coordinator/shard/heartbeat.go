@@ -27,7 +27,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		return
 	}
 	g := m.working.Group(r.GroupID)
-	if g == nil && !m.foreignChecked(c, r.GroupID) {
+	if (g == nil || r.MemberEpoch == streams.JoinEpoch && g.NumMembers() == 0) && !m.foreignChecked(c, r.GroupID) {
 		return
 	}
 	e := m.groups[r.GroupID]

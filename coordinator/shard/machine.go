@@ -253,6 +253,8 @@ func (m *Machine) dispatch(c *Call) {
 		m.abortTopology(c, r)
 	case *PlanRequest:
 		m.plan(c, r)
+	case *AdoptRequest:
+		m.adopt(c, r)
 	default:
 		m.refuse(c, &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The shard does not know this kind of request."})
 	}

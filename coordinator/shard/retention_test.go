@@ -105,6 +105,7 @@ func TestJoinsAndExpiryRace(t *testing.T) {
 			switch when {
 			case "before":
 				r.Submit(r.now, c)
+				r.ForeignChecked(r.now, "g", noForeign, nil)
 				r.Tick(r.now)
 			case "with":
 				r.Tick(r.now)

@@ -255,6 +255,8 @@ func TestADeletionThatCannotBeStoredLetsJoinsGo(t *testing.T) {
 		t.Fatalf("%d deletions, %d calls wait", r.groups["g"].deleting, len(r.groups["g"].blocked))
 	}
 	_, again := r.send(join("g", "b"))
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.Flush()
 	r.commitAll()
 	if !again.done || !joined.done || j.Heartbeat.Err != nil {
 		t.Fatalf("joins are stuck: %v %v", joined.done, again.done)

@@ -172,6 +172,14 @@ func (h *heartbeat) putTopology(d *Decision) {
 	})
 }
 
+// CheckTopology says why a topology cannot be a group's; nil where it can.
+func CheckTopology(t *topology.Topology) error {
+	if err := checkTopology(t); err != nil {
+		return err
+	}
+	return nil
+}
+
 // checkTopology refuses what must not be stored, whoever called. Kafka stores a topology that cannot run whatever topics
 // exist while source topics are missing, and then no app can ever replace it.
 func checkTopology(t *topology.Topology) *coordinator.Error {
