@@ -48,6 +48,8 @@ type Parts struct {
 	Topics topicctl.Source
 	// Logs tells where the logs of the upstream's partitions start and end; nil where nobody does.
 	Logs Logs
+	// Origins is the upstream as it is asked about groups that are taken over from it; nil for none.
+	Origins Origins
 	// NewStore makes the store of offsets; the node closes it when it stops. verify proves that this node still leads a
 	// group's shard: done gets nil once that is proven.
 	NewStore func(verify func(group string, done func(error))) Store

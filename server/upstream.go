@@ -24,7 +24,7 @@ func UseUpstream(parts *Parts, o UpstreamOptions) (closed func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	parts.Topics, parts.Logs = client, client
+	parts.Topics, parts.Logs, parts.Origins = client, client, client
 	parts.NewStore = func(verify func(string, func(error))) Store {
 		return upstream.NewOffsets(upstream.OffsetsConfig{
 			Client: client, Logger: o.Logger, Rand: mathrand.Float64, Verify: verify,

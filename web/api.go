@@ -136,6 +136,7 @@ type Cluster interface {
 	Topologies
 	Plans
 	Offsets
+	Imports
 	// Status asks all nodes.
 	Status(ctx context.Context) ClusterStatus
 	// Local is this node alone.

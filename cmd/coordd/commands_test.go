@@ -26,7 +26,9 @@ type cluster struct {
 	offsets    *web.GroupOffsets
 	reset      *web.ResetRequest
 	resetFails error
-	err        error
+	// origin is what the Kafka behind has of any group.
+	origin web.GroupOrigin
+	err    error
 }
 
 func (c cluster) Status(context.Context) web.ClusterStatus { return c.status }

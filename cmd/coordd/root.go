@@ -42,7 +42,7 @@ else through to the Kafka cluster behind it. Applications stay as they are: they
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &exitError{exitUsage, err.Error() + "; see '" + c.CommandPath() + " --help'"}
 	})
-	root.AddCommand(devCommand(), serveCommand(), leadersCommand(), statusCommand(), groupsCommand())
+	root.AddCommand(devCommand(), serveCommand(), leadersCommand(), statusCommand(), groupsCommand(), importCommand(), exportCommand())
 	usageOnBadArguments(root)
 	return root
 }
