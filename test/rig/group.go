@@ -267,11 +267,13 @@ func (p *Probe) Commit(topic string, offsets map[int32]int64) error {
 	r.Topics = append(r.Topics, t)
 	resp, err := p.conn.DoVersion(r, 9, 10*time.Second) // the last version that names topics instead of ids
 	if err != nil {
+		p.drop()
 		return err
 	}
 	for _, t := range resp.(*kmsg.OffsetCommitResponse).Topics {
 		for _, part := range t.Partitions {
 			if part.ErrorCode != 0 {
+				p.drop() // the coordinator may be elsewhere
 				return fmt.Errorf("commit of %s-%d: %w", t.Topic, part.Partition, Code(part.ErrorCode))
 			}
 		}
