@@ -77,6 +77,9 @@ func (n *Node) askShard(ctx context.Context, group string, request any, late str
 	case call.Err.Code == coordinator.CoordinatorLoadInProgress:
 		return nil, web.Refuse(web.Elsewhere, "node %d: %s", n.config.NodeID, call.Err.Message)
 	}
+	if call.Err.Code == coordinator.CoordinatorNotAvailable {
+		return nil, web.Refuse(web.Conflict, "%s", call.Err.Message)
+	}
 	return nil, web.Refuse(web.Elsewhere, "node %d does not lead %s", n.config.NodeID, shardText(int(number)))
 }
 

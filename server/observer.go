@@ -104,6 +104,9 @@ func (o *observer) event(number uint32, e shard.Event) {
 				"transactions; stop the app, run `coordd groups offsets GROUP --move-to upstream`, and start it again", "group", cut(e.Group),
 				"left-out", skipped)
 		}
+	case e.Moved != nil:
+		o.log.Info("offsets of a group moved on an operator's request", "group", cut(e.Group), "from", e.Moved.From.String(), "to", e.Moved.To.String(),
+			"offsets", e.Moved.Offsets, "left", e.Moved.Left)
 	case e.Expired:
 		o.log.Info("group deleted: it had no members for offsets.retention.minutes", "group", cut(e.Group))
 	default:

@@ -45,6 +45,7 @@ func Handler(c Cluster, registry *prometheus.Registry) http.Handler {
 	mux.HandleFunc("GET /v1/group/origin", origin(c.Origin))
 	mux.HandleFunc("POST /v1/group/import", byOperator(change(c.Import)))
 	mux.HandleFunc("POST /v1/group/export", byOperator(change(c.Export)))
+	mux.HandleFunc("POST /v1/group/offsets/move", byOperator(change(c.MoveOffsets)))
 	mux.HandleFunc("POST /v1/group/topology/abort", byOperator(change(c.AbortTopology)))
 	mux.HandleFunc("POST /v1/leaders/move", byOperator(change(c.MoveLeader)))
 	mux.HandleFunc("POST /v1/leaders/drain", byOperator(change(c.DrainNode)))
@@ -71,6 +72,7 @@ func NodeHandler(c Cluster) http.Handler {
 	mux.HandleFunc("POST /v1/group/settings", change(func(ctx context.Context, r OwnSettings) (struct{}, error) {
 		return struct{}{}, c.LocalSetOwn(ctx, r)
 	}))
+	mux.HandleFunc("POST /v1/group/offsets/move", change(c.LocalMoveOffsets))
 	mux.HandleFunc("GET /v1/node", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, c.Local()) })
 	mux.HandleFunc("POST /v1/group/topology/abort", change(c.LocalAbortTopology))
 	mux.HandleFunc("POST /v1/leaders/move", change(c.LocalMoveLeader))

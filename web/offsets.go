@@ -20,6 +20,10 @@ type Offsets interface {
 	ResetOffsets(ctx context.Context, r ResetRequest) (ResetDone, error)
 	// LocalResetOffsets is ResetOffsets where this node leads the group's shard; else it refuses as [Elsewhere].
 	LocalResetOffsets(ctx context.Context, r ResetRequest) (ResetDone, error)
+	// MoveOffsets has a group without members keep its offsets in another store. It can be repeated.
+	MoveOffsets(ctx context.Context, r MoveOffsetsRequest) (OffsetsMoved, error)
+	// LocalMoveOffsets is MoveOffsets where this node leads the group's shard; else it refuses as [Elsewhere].
+	LocalMoveOffsets(ctx context.Context, r MoveOffsetsRequest) (OffsetsMoved, error)
 }
 
 // OffsetsRequest asks for the offsets of a group.
@@ -95,6 +99,23 @@ type ResetDone struct {
 	Changed int `json:"changed"`
 }
 
+// MoveOffsetsRequest asks for the offsets of a group to be kept in a store: "upstream" or "raft".
+type MoveOffsetsRequest struct {
+	Group string `json:"group"`
+	To    string `json:"to"`
+}
+
+// OffsetsMoved is what came of a MoveOffsetsRequest.
+type OffsetsMoved struct {
+	Group string `json:"group"`
+	// From is where the offsets were, To where they are now; the same where nothing had to be moved.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Offsets is how many came along, and Left how many did not, as their topics or partitions are gone.
+	Offsets int `json:"offsets"`
+	Left    int `json:"left"`
+}
+
 // Offsets reads the offsets of a group.
 func (c Client) Offsets(ctx context.Context, r OffsetsRequest) (GroupOffsets, error) {
 	ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
@@ -119,6 +140,12 @@ const offsetsTimeout = 30 * time.Second
 func (c Client) ResetOffsets(ctx context.Context, r ResetRequest) (ResetDone, error) {
 	var d ResetDone
 	return d, c.post(ctx, "/v1/group/offsets/reset", r, &d)
+}
+
+// MoveOffsets moves the offsets of a group to another store.
+func (c Client) MoveOffsets(ctx context.Context, r MoveOffsetsRequest) (OffsetsMoved, error) {
+	var m OffsetsMoved
+	return m, c.post(ctx, "/v1/group/offsets/move", r, &m)
 }
 
 // maxReset bounds the body of a change of offsets, in bytes: some 100,000 partitions.

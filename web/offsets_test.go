@@ -35,6 +35,15 @@ func (f fake) ResetOffsets(_ context.Context, r ResetRequest) (ResetDone, error)
 func (f fake) LocalResetOffsets(ctx context.Context, r ResetRequest) (ResetDone, error) {
 	return f.ResetOffsets(ctx, r)
 }
+func (f fake) MoveOffsets(_ context.Context, r MoveOffsetsRequest) (OffsetsMoved, error) {
+	if r.To != "raft" {
+		return OffsetsMoved{}, Refuse(NotAllowed, "store %q is not allowed", r.To)
+	}
+	return OffsetsMoved{Group: r.Group, From: "upstream", To: r.To, Offsets: 3, Left: 1}, nil
+}
+func (f fake) LocalMoveOffsets(_ context.Context, r MoveOffsetsRequest) (OffsetsMoved, error) {
+	return OffsetsMoved{}, Refuse(Elsewhere, "the group %q is led elsewhere", r.Group)
+}
 
 func clientOf(s *httptest.Server) Client {
 	return Client{Address: strings.TrimPrefix(s.URL, "http://")}
@@ -98,5 +107,28 @@ func TestClientResetsOffsets(t *testing.T) {
 	Handler(fake{}, nil).ServeHTTP(w, page)
 	if w.Code != 403 {
 		t.Errorf("a reset from another machine: %d", w.Code)
+	}
+}
+
+func TestClientMovesOffsets(t *testing.T) {
+	admin, node := httptest.NewServer(Handler(fake{}, nil)), httptest.NewServer(NodeHandler(fake{}))
+	defer admin.Close()
+	defer node.Close()
+	ctx := context.Background()
+	moved, err := clientOf(admin).MoveOffsets(ctx, MoveOffsetsRequest{Group: "a/ä?", To: "raft"})
+	if err != nil || moved != (OffsetsMoved{Group: "a/ä?", From: "upstream", To: "raft", Offsets: 3, Left: 1}) {
+		t.Error(moved, err)
+	}
+	_, err = clientOf(admin).MoveOffsets(ctx, MoveOffsetsRequest{Group: "a", To: "tape"})
+	refusedAs(t, err, NotAllowed)
+	_, err = clientOf(node).MoveOffsets(ctx, MoveOffsetsRequest{Group: "a", To: "raft"})
+	refusedAs(t, err, Elsewhere)
+	w := httptest.NewRecorder()
+	page := httptest.NewRequest("POST", "/v1/group/offsets/move", strings.NewReader(`{"group":"a","to":"raft"}`))
+	page.Header.Set("Content-Type", "application/json")
+	page.Header.Set("Origin", "http://evil.example")
+	page.RemoteAddr = "127.0.0.1:5"
+	if Handler(fake{}, nil).ServeHTTP(w, page); w.Code != 403 {
+		t.Errorf("a move from a web page: %d", w.Code)
 	}
 }

@@ -5,30 +5,40 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/coordd/coordd/config"
 	"github.com/coordd/coordd/web"
 )
 
 func groupsOffsetsCommand() *cobra.Command {
 	var f adminFlags
+	var to string
 	c := &cobra.Command{
 		Use:   "offsets GROUP",
-		Short: "Show how far a group has read: committed offset, end and lag of each task",
+		Short: "Show how far a group has read, by task, and move its offsets to another store",
 		Long: `Shows, for each partition that tasks of the group read, the committed offset, the offset at which the partition ends, how many
 offsets are left between the two (LAG), and the member that has the task. Partitions that no task reads are listed, without a task, where
 the group has an offset of them. "-" stands for what is not there or not known; a note says why.
 
 A transaction that is open has committed nothing yet. Offsets count records and the markers of transactions.
 
-STORE is where the offsets are kept: in the Kafka behind (upstream) or in coordd's own log (raft).
+STORE is where the offsets are kept: in the Kafka behind (upstream) or in coordd's own log (raft). With --move-to they are moved: copied, read
+again and compared, and only then deleted in the old place. The group must have no members; who joins meanwhile waits. The command
+can be repeated until it succeeds. Apps with processing.guarantee=exactly_once_v2 need their offsets upstream. Changes are only taken
+from the machine of the node that is asked.
 
-The exit code is 1 when there is no such streams group, and 3 when the group's shard has no leader.`,
+The exit code is 1 when there is no such streams group, or the offsets cannot be moved now, 2 for an unknown store, and 3 when the group's
+shard has no leader.`,
 		Example: `  coordd groups offsets my-app
-  coordd groups offsets my-app -o json`,
+  coordd groups offsets my-app -o json
+  coordd groups offsets my-app --move-to raft`,
 		Args: oneGroup,
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := f.client()
 			if err != nil {
 				return err
+			}
+			if c.Flags().Changed("move-to") {
+				return moveOffsets(c, &f, client, web.MoveOffsetsRequest{Group: args[0], To: to})
 			}
 			g, err := client.Offsets(c.Context(), web.OffsetsRequest{Group: args[0], TimeMs: web.NoOffset})
 			if err != nil {
@@ -38,7 +48,31 @@ The exit code is 1 when there is no such streams group, and 3 when the group's s
 		},
 	}
 	f.register(c)
+	c.Flags().Var(&onceText{into: &to}, "move-to", "keep the offsets of the group, which must have no members, in store upstream or raft")
 	return c
+}
+
+func moveOffsets(c *cobra.Command, f *adminFlags, client web.Client, r web.MoveOffsetsRequest) error {
+	if r.To != "upstream" && r.To != "raft" {
+		return usageError(&config.Error{Setting: "--move-to", Value: r.To, Allowed: "upstream or raft"})
+	}
+	moved, err := client.MoveOffsets(c.Context(), r)
+	if err != nil {
+		return refusalError(err)
+	}
+	return f.print(c.OutOrStdout(), moved, func(t *table) {
+		if moved.From == moved.To {
+			t.row(fmt.Sprintf("group %s: the offsets are in store %s already", moved.Group, moved.To))
+			return
+		}
+		t.row(fmt.Sprintf("group %s: %s moved from store %s to store %s", moved.Group, plural(moved.Offsets, "offset"), moved.From, moved.To))
+		if moved.Left > 0 {
+			t.row(fmt.Sprintf("note: %s left out, as their topics or partitions do not exist any more", plural(moved.Left, "offset")))
+		}
+		if moved.To == "raft" {
+			t.row("note: apps with processing.guarantee=exactly_once_v2 cannot commit there; for them move the offsets back before they start")
+		}
+	})
 }
 
 func offsetsRows(t *table, g *web.GroupOffsets) {

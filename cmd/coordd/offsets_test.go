@@ -48,6 +48,20 @@ func (c cluster) ResetOffsets(_ context.Context, r web.ResetRequest) (web.ResetD
 func (c cluster) LocalResetOffsets(ctx context.Context, r web.ResetRequest) (web.ResetDone, error) {
 	return c.ResetOffsets(ctx, r)
 }
+func (c cluster) MoveOffsets(_ context.Context, r web.MoveOffsetsRequest) (web.OffsetsMoved, error) {
+	switch {
+	case c.offsets == nil || r.Group != c.offsets.Group:
+		return web.OffsetsMoved{}, web.Refuse(web.NotFound, "group %q is not one of coordd's", r.Group)
+	case c.offsets.Members > 0:
+		return web.OffsetsMoved{}, web.Refuse(web.Conflict, "Group %s has %d members", r.Group, c.offsets.Members)
+	case c.err != nil:
+		return web.OffsetsMoved{}, c.err
+	}
+	return web.OffsetsMoved{Group: r.Group, From: c.offsets.Store, To: r.To, Offsets: 3, Left: 1}, nil
+}
+func (c cluster) LocalMoveOffsets(ctx context.Context, r web.MoveOffsetsRequest) (web.OffsetsMoved, error) {
+	return c.MoveOffsets(ctx, r)
+}
 
 func reading() cluster {
 	c := healthy()
@@ -292,5 +306,38 @@ func TestNamesOfExports(t *testing.T) {
 	}
 	if got := backCommand("it's", "a b.csv"); got != `coordd groups reset-offsets 'it'\''s' --from-file 'a b.csv' --execute` {
 		t.Error(got)
+	}
+}
+
+func TestMoveCommand(t *testing.T) {
+	live := reading()
+	live.offsets.Members = 2
+	headless := reading()
+	headless.err = web.Refuse(web.NoLeader, "shard 3 has no leader")
+	upstream := reading()
+	upstream.offsets.Store = "upstream"
+	for _, test := range []struct {
+		c              cluster
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{reading(), "app --move-to upstream", exitOK, "group app: 3 offsets moved from store raft to store upstream\nnote: 1 offset left out", ""},
+		{upstream, "app --move-to raft", exitOK, "note: apps with processing.guarantee=exactly_once_v2 cannot commit there", ""},
+		{reading(), "app --move-to raft", exitOK, "the offsets are in store raft already", ""},
+		{reading(), "app --move-to upstream -o json", exitOK, `"left": 1`, ""},
+		{reading(), "app --move-to tape", exitUsage, "", "upstream or raft"},
+		{reading(), "app --move-to=", exitUsage, "", "upstream or raft"},
+		{reading(), "app --move-to raft --move-to upstream", exitUsage, "", "given twice"},
+		{reading(), "nope --move-to raft", exitFailed, "", `group "nope" is not one of coordd's`},
+		{reading(), "nope", exitFailed, "", `group "nope" is not one of coordd's`},
+		{live, "app --move-to upstream", exitFailed, "", "has 2 members"},
+		{headless, "app --move-to upstream", exitNoQuorum, "", "no quorum"},
+		{headless, "app", exitNoQuorum, "", "no quorum"},
+	} {
+		code, stdout, stderr := call(t, test.c, append([]string{"groups", "offsets", "--admin", "NODE"}, strings.Fields(test.args)...)...)
+		if code != test.code || !strings.Contains(stdout, test.stdout) || !strings.Contains(stderr, test.stderr) {
+			t.Errorf("%s: exit code %d, want %d\n%s%s", test.args, code, test.code, stdout, stderr)
+		}
 	}
 }

@@ -11,10 +11,10 @@ type Call struct {
 	// Client is who asks; it must stay valid until Done.
 	Client *coordinator.Client
 	// Request is one of *streams.HeartbeatRequest, *DescribeRequest, *ProofRequest, *HoldsRequest, *VacateRequest, *DeleteGroupRequest,
-	// *AbortTopologyRequest, *PlanRequest, *AdoptRequest, *offsets.CommitRequest, *offsets.FetchRequest and *offsets.DeleteRequest.
+	// *AbortTopologyRequest, *PlanRequest, *AdoptRequest, *MoveOffsetsRequest, *offsets.CommitRequest, *offsets.FetchRequest and *offsets.DeleteRequest.
 	Request any
 	// Response is set before Done: *streams.HeartbeatResponse (pointing to Heartbeat), *streams.Description,
-	// nil (to a ProofRequest), *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *AbortTopologyResponse, *PlanResponse, *AdoptResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
+	// nil (to a ProofRequest), *HoldsResponse (also to a VacateRequest), *DeleteGroupResponse, *AbortTopologyResponse, *PlanResponse, *AdoptResponse, *MoveOffsetsResponse, *offsets.CommitResponse, *offsets.FetchResponse, *offsets.DeleteResponse.
 	Response any
 	// Err is set instead of Response when the shard could not take the call: NOT_COORDINATOR,
 	// COORDINATOR_NOT_AVAILABLE or COORDINATOR_LOAD_IN_PROGRESS, whatever the kind of request. Its NotStarted says whether
@@ -102,6 +102,8 @@ func GroupID(request any) string {
 	case *PlanRequest:
 		return r.GroupID
 	case *AdoptRequest:
+		return r.GroupID
+	case *MoveOffsetsRequest:
 		return r.GroupID
 	case *offsets.CommitRequest:
 		return r.GroupID

@@ -82,6 +82,12 @@ func (c *OffsetCounts) add(o OffsetCounts) {
 	c.Expired += o.Expired
 }
 
+// OffsetsMoved is a move of a group's offsets: how many came along, and how many did not, as their topics are gone.
+type OffsetsMoved struct {
+	From, To      record.Store
+	Offsets, Left int
+}
+
 // Event is something worth a log line or a metric.
 type Event struct {
 	Group string
@@ -99,6 +105,8 @@ type Event struct {
 	Kept bool
 	// Transactional says that a transactional commit was refused because the group's offsets are in the log.
 	Transactional bool
+	// Moved is set when the group's offsets were moved to another store.
+	Moved *OffsetsMoved
 	// Offsets says how many offsets in the log were changed.
 	Offsets OffsetCounts
 	// Expired says that the group was deleted because it was empty for so long.

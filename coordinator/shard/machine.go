@@ -255,6 +255,8 @@ func (m *Machine) dispatch(c *Call) {
 		m.plan(c, r)
 	case *AdoptRequest:
 		m.adopt(c, r)
+	case *MoveOffsetsRequest:
+		m.moveOffsets(c, r)
 	default:
 		m.refuse(c, &coordinator.Error{Code: coordinator.InvalidRequest, Message: "The shard does not know this kind of request."})
 	}
@@ -362,6 +364,9 @@ type group struct {
 	// deleting counts what must be done with the empty group before anybody may join it or commit to it: a deletion, which
 	// were refused and the offsets lost when a member came after they were gone, and the way of the offsets upstream.
 	deleting int
+	// moving says that this is a move of its offsets to another store; moveWaits that one waits until the upstream works on none of
+	// them.
+	moving, moveWaits bool
 	// gone are topics with offsets in the log that were deleted, and since when that is known.
 	gone map[string]int64
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/coordd/coordd/topology"
 )
 
-// storeOp is one operation of the offset store under way.
+// storeOp is one operation of the offset store under way. It has a group where it changes offsets for a client.
 type storeOp struct {
 	call          *Call
 	group, member string
@@ -20,6 +20,7 @@ type storeOp struct {
 	answered      []offsets.CommitTopicResult // of a request that the store sees in part only
 	after         func(m *Machine, err error)
 	committed     func(m *Machine, r *offsets.CommitResponse) // of a commit that no client asked for
+	fetched       func(m *Machine, r *offsets.FetchResponse)  // of a fetch that no client asked for
 }
 
 // commitOffsets fences a commit by member and epoch and hands it to the store. While members exist the store must hold
@@ -123,7 +124,7 @@ func (m *Machine) deleteOffsets(c *Call, r *offsets.DeleteRequest) {
 	if !m.storeReady(g, c) {
 		return
 	}
-	m.host.DeleteOffsets(m.startStore(&storeOp{call: c, answered: refused}), allowed)
+	m.host.DeleteOffsets(m.startStore(&storeOp{call: c, group: strings.Clone(r.GroupID), answered: refused}), allowed)
 }
 
 // knownTopics are the upstream's topics, nil before the first picture of them.
@@ -188,9 +189,26 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 		op.committed(m, response.(*offsets.CommitResponse))
 		return
 	}
+	if op.fetched != nil {
+		if !current {
+			m.refuse(op.call, notCoordinator)
+			return
+		}
+		op.fetched(m, response.(*offsets.FetchResponse))
+		return
+	}
 	if op.commit && current {
 		m.commitDone(op, response.(*offsets.CommitResponse))
 	}
+	m.clientAnswered(op, response)
+	if e := m.groups[op.group]; e != nil && current && e.moveWaits && !m.changesUnderWay(op.group) {
+		e.moveWaits = false
+		m.unblock(e)
+	}
+}
+
+// clientAnswered answers the client who asked for an operation.
+func (m *Machine) clientAnswered(op *storeOp, response any) {
 	switch r := response.(type) {
 	case *offsets.CommitResponse:
 		r.Topics = offsets.Joined(op.answered, r.Topics)
@@ -248,6 +266,10 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 	g := m.committed.Group(r.GroupID)
 	if err := emptyGroup(g, r.GroupID); err != nil {
 		m.reply(c, &DeleteGroupResponse{Err: err})
+		return
+	}
+	if e := m.groups[g.ID]; e != nil && e.moving { // its offsets are in two places
+		e.blocked = append(e.blocked, c)
 		return
 	}
 	if !m.storeReady(g, c) {

@@ -1,0 +1,496 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
+)
+
+// storeRig is a rig whose upstream keeps offsets. Operations wait until the test lets them happen, entries until it lets them be
+// committed.
+type storeRig struct {
+	*rig
+	up       offsets.Copy // of the group "g"
+	unstable map[offsets.TopicPartition]bool
+	waiting  []upstreamOp
+	durable  fsm.State
+	term     uint64
+}
+
+// upstreamOp is an operation of the upstream: what it does, and what it answers where it fails.
+type upstreamOp struct {
+	id     uint64
+	what   string
+	do     func() any
+	failed any
+}
+
+func newStoreRig(t testing.TB, store record.Store) *storeRig {
+	s := &storeRig{rig: &rig{t: t, now: 1_000_000, topics: topics{"in": 4}}, up: offsets.Copy{}, unstable: map[offsets.TopicPartition]bool{}, durable: fsm.NewState()}
+	s.settings = coordinator.GroupSettings{
+		SessionTimeoutMs: 45000, HeartbeatIntervalMs: 5000, MaxSize: 1000, TaskOffsetIntervalMs: 60000, OffsetMetadataMaxBytes: 4096, AssignorName: "sticky",
+	}
+	o := DefaultOptions()
+	o.Store = store
+	s.Machine = New(s, o)
+	s.leads()
+	return s
+}
+
+// leads begins a leadership that is old enough for everything.
+func (s *storeRig) leads() {
+	s.term++
+	s.Elected(s.now, s.term, s.durable)
+	s.now += moveAfterMs
+	s.freshProof()
+}
+
+func (s *storeRig) later(id uint64, what string, failed any, do func() any) {
+	s.waiting = append(s.waiting, upstreamOp{id: id, what: what, do: do, failed: failed})
+}
+
+func (s *storeRig) Fetch(id uint64, r *offsets.FetchRequest) {
+	s.later(id, "fetch", offsets.FetchFailed(r, notAvailable), func() any {
+		topics := r.Topics
+		if topics == nil {
+			topics = s.up.Topics()
+		}
+		resp := &offsets.FetchResponse{}
+		for _, t := range topics {
+			result := offsets.FetchTopicResult{Name: t.Name}
+			for _, p := range t.Partitions {
+				key := offsets.TopicPartition{Topic: t.Name, Partition: p}
+				f := offsets.NoOffset(p, coordinator.None)
+				if o, ok := s.up[key]; ok {
+					f = offsets.FetchedOffset{Partition: p, Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: &o.Metadata}
+				}
+				if r.RequireStable && s.unstable[key] {
+					f = offsets.NoOffset(p, coordinator.UnstableOffsetCommit)
+				}
+				result.Partitions = append(result.Partitions, f)
+			}
+			resp.Topics = append(resp.Topics, result)
+		}
+		return resp
+	})
+}
+
+func (s *storeRig) Commit(id uint64, r *offsets.CommitRequest) {
+	s.later(id, "commit", offsets.CommitFailed(r, coordinator.CoordinatorNotAvailable), func() any {
+		c, _, _, _ := offsets.CopyCommitted(r, &offsets.CommitResponse{})
+		maps.Copy(s.up, c)
+		return offsets.Committed(r)
+	})
+}
+
+func (s *storeRig) DeleteOffsets(id uint64, r *offsets.DeleteRequest) {
+	s.later(id, "delete", offsets.DeleteFailed(notAvailable), func() any {
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				delete(s.up, offsets.TopicPartition{Topic: t.Name, Partition: p})
+			}
+		}
+		return offsets.Deleted(r)
+	})
+}
+
+func (s *storeRig) DropOffsets(id uint64, _ string) {
+	s.later(id, "drop", errors.New("away"), func() any {
+		clear(s.up)
+		return nil
+	})
+}
+
+// happens lets the first operation that waits happen, or fail, and says which that was.
+func (s *storeRig) happens(fails bool) string { return s.happensAt(0, fails) }
+
+func (s *storeRig) happensAt(i int, fails bool) string {
+	op := s.waiting[i]
+	s.waiting = slices.Delete(s.waiting, i, i+1)
+	answer := op.failed
+	if !fails {
+		answer = op.do()
+	}
+	s.StoreDone(s.now, op.id, answer)
+	s.Flush()
+	return op.what
+}
+
+// entry lets the entry in flight be committed.
+func (s *storeRig) entry() {
+	e := s.proposed[len(s.proposed)-1]
+	var err error
+	if s.durable, err = s.durable.EvolveAll(e.Records); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Committed(s.now, s.inflight.id)
+	s.Flush()
+}
+
+// settles answers all that waits, and says what the upstream did.
+func (s *storeRig) settles() (did string) {
+	for range 1000 {
+		switch {
+		case s.inflight != nil:
+			s.entry()
+		case len(s.waiting) > 0:
+			did += s.happens(false) + " "
+		case len(s.releases) > 0:
+			s.releases = s.releases[1:]
+			s.Released(s.now, "g", nil)
+			s.Flush()
+		case len(s.claims) > 0:
+			s.claims = s.claims[1:]
+			s.Claimed(s.now, "g", nil)
+			s.Flush()
+		case len(s.Machine.foreign) > 0:
+			s.ForeignChecked(s.now, "g", coordinator.ForeignGroup{Offsets: len(s.up) > 0}, nil)
+			s.Flush()
+		default:
+			return strings.TrimSpace(did)
+		}
+	}
+	s.t.Fatal("it does not come to an end")
+	return ""
+}
+
+// empty makes the group "g" in the store of the options, without members.
+func (s *storeRig) empty() {
+	s.t.Helper()
+	_, a := s.send(join("g", "a"))
+	s.settles()
+	s.send(beat("g", "a", -1))
+	s.settles()
+	if g := s.committed.Group("g"); !a.done || g == nil || g.NumMembers() > 0 || g.OffsetsClaimed {
+		s.t.Fatalf("%v %+v", a.done, g)
+	}
+}
+
+// tool commits an offset as Kafka's tools do.
+func tool(partition int32, offset int64) *offsets.CommitRequest {
+	metadata := fmt.Sprint("m", offset)
+	return &offsets.CommitRequest{Version: 9, GroupID: "g", MemberEpoch: -1, Topics: []offsets.CommitTopic{{Name: "in", Partitions: []offsets.CommitPartition{
+		{Partition: partition, Offset: offset, LeaderEpoch: 2, Metadata: &metadata}}}}}
+}
+
+// byTool is what a commit of a tool leaves.
+func byTool(offset int64) offsets.Copied {
+	return offsets.Copied{Offset: offset, LeaderEpoch: 2, Metadata: fmt.Sprint("m", offset)}
+}
+
+func (s *storeRig) committedBy(request *offsets.CommitRequest) {
+	s.t.Helper()
+	c, a := s.send(request)
+	s.settles()
+	if !a.done || c.Err != nil || codes(c)[0] != coordinator.None {
+		s.t.Fatalf("%v %v %v", a.done, c.Err, codes(c))
+	}
+}
+
+func in(partition int32) offsets.TopicPartition {
+	return offsets.TopicPartition{Topic: "in", Partition: partition}
+}
+
+func (s *storeRig) logged() offsets.Copy { return offsets.CopyLogged(s.committed.Group("g")) }
+
+func (s *storeRig) moves(to record.Store) (*Call, *answer) {
+	return s.send(&MoveOffsetsRequest{GroupID: "g", To: to})
+}
+
+func moved(t *testing.T, c *Call, a *answer) MoveOffsetsResponse {
+	t.Helper()
+	if a.n != 1 || c.Err != nil {
+		t.Fatalf("%d answers, %v", a.n, c.Err)
+	}
+	return *c.Response.(*MoveOffsetsResponse)
+}
+
+func TestOffsetsMoveToTheLogAndBack(t *testing.T) {
+	s := newStoreRig(t, record.StoreUpstream)
+	s.empty()
+	s.committedBy(tool(0, 7))
+	s.committedBy(tool(3, 9))
+	want := offsets.Copy{in(0): byTool(7), in(3): byTool(9)}
+
+	c, a := s.moves(record.StoreRaft)
+	did := s.settles()
+	if r := moved(t, c, a); r != (MoveOffsetsResponse{From: record.StoreUpstream, Moved: true, Offsets: 2}) || did != "fetch fetch drop" {
+		t.Errorf("%+v, by %s", r, did)
+	}
+	if s.committed.Group("g").Store() != record.StoreRaft || !maps.Equal(s.logged(), want) || len(s.up) > 0 {
+		t.Errorf("log %v, upstream %v", s.logged(), s.up)
+	}
+	s.committedBy(tool(3, 10))
+	want[in(3)] = byTool(10)
+	s.up[in(1)] = offsets.Copied{Offset: 99} // what somebody left there
+
+	c, a = s.moves(record.StoreUpstream)
+	did = s.settles()
+	if r := moved(t, c, a); r != (MoveOffsetsResponse{From: record.StoreRaft, Moved: true, Offsets: 2}) || did != "drop commit fetch" {
+		t.Errorf("%+v, by %s", r, did)
+	}
+	if s.committed.Group("g").Store() != record.StoreUpstream || !maps.Equal(s.up, want) || len(s.logged()) > 0 {
+		t.Errorf("log %v, upstream %v", s.logged(), s.up)
+	}
+	for to, does := range map[record.Store]string{record.StoreUpstream: ""} { // it is there already
+		c, a = s.moves(to)
+		if did := s.settles(); moved(t, c, a) != (MoveOffsetsResponse{From: to, Moved: true}) || did != does {
+			t.Errorf("to %v again: %s", to, did)
+		}
+	}
+	var told []OffsetsMoved
+	for _, e := range s.events {
+		if e.Moved != nil {
+			told = append(told, *e.Moved)
+		}
+	}
+	if !slices.Equal(told, []OffsetsMoved{{record.StoreUpstream, record.StoreRaft, 2, 0}, {record.StoreRaft, record.StoreUpstream, 2, 0}}) {
+		t.Errorf("told of %+v", told)
+	}
+}
+
+// What a move that was cut short left upstream is deleted by the next one: a later group of that id would else take it for its own.
+func TestAMoveThatWasCutShortIsCleanedUp(t *testing.T) {
+	s := newStoreRig(t, record.StoreRaft)
+	s.empty()
+	s.committedBy(tool(0, 7))
+	s.up[in(0)] = offsets.Copied{Offset: 3}
+	c, a := s.moves(record.StoreRaft)
+	if did := s.settles(); moved(t, c, a) != (MoveOffsetsResponse{From: record.StoreRaft, Moved: true}) || did != "drop" || len(s.up) > 0 || s.logged()[in(0)].Offset != 7 {
+		t.Errorf("by %s, log %v, upstream %v", did, s.logged(), s.up)
+	}
+
+	s = newStoreRig(t, record.StoreUpstream)
+	s.empty()
+	s.committedBy(tool(0, 7))
+	stale := s.Machine.world()
+	old, err := s.durable.EvolveAll(offsets.Copy{in(2): {Offset: 1}}.Records(s.committed.Group("g"), &stale, 10)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.durable = old
+	s.leads()
+	c, a = s.moves(record.StoreUpstream)
+	if did := s.settles(); moved(t, c, a) != (MoveOffsetsResponse{From: record.StoreUpstream, Moved: true}) || did != "" || len(s.logged()) > 0 {
+		t.Errorf("by %s, log %v", did, s.logged())
+	}
+	s.durable = old
+	s.leads()
+	c, a = s.moves(record.StoreRaft)
+	s.settles()
+	if r := moved(t, c, a); r.Err != nil || !maps.Equal(s.logged(), offsets.Copy{in(0): byTool(7)}) {
+		t.Errorf("%+v, log %v", r, s.logged())
+	}
+}
+
+func TestMovesThatAreRefused(t *testing.T) {
+	s := newStoreRig(t, record.StoreUpstream)
+	refused := func(what string, code coordinator.Code, says string) {
+		t.Helper()
+		c, a := s.moves(record.StoreRaft)
+		s.settles()
+		if r := moved(t, c, a); r.Err == nil || r.Err.Code != code || !strings.Contains(r.Err.Message, says) || r.Moved {
+			t.Errorf("%s: %+v", what, r.Err)
+		}
+		if g := s.committed.Group("g"); g != nil && (g.Store() != record.StoreUpstream || s.groups["g"].deleting != 0) {
+			t.Errorf("%s: something is left", what)
+		}
+	}
+	refused("no group", coordinator.GroupIDNotFound, "g not found")
+	s.send(join("g", "a"))
+	s.settles()
+	refused("a member", coordinator.NonEmptyGroup, "1 members")
+	s.send(beat("g", "a", -1))
+	s.settles()
+
+	c, a := s.moves(record.StoreRaft)
+	s.ForeignChecked(s.now, "g", consumers, nil)
+	s.Flush()
+	if r := moved(t, c, a); r.Err == nil || r.Err.Code != coordinator.InvalidRequest || !strings.Contains(r.Err.Message, "consumer") {
+		t.Errorf("another group upstream: %+v", r)
+	}
+	s.unstable[in(1)] = true // a partition without an offset so far
+	refused("an open transaction", coordinator.CoordinatorNotAvailable, "A transaction of the app is open on partition 1 of topic in")
+	delete(s.unstable, in(1))
+
+	s.Lost(s.now)
+	s.leads()
+	s.now -= moveAfterMs
+	refused("soon after an election", coordinator.CoordinatorLoadInProgress, "10000 ms")
+}
+
+// Nobody joins or commits between two places, and what is under way is waited for.
+func TestWhoComesDuringAMoveWaits(t *testing.T) {
+	s := newStoreRig(t, record.StoreUpstream)
+	s.empty()
+	s.committedBy(tool(0, 7))
+	early, earlyAnswer := s.send(tool(0, 8))
+	c, a := s.moves(record.StoreRaft)
+	if len(s.Machine.foreign) > 0 {
+		s.ForeignChecked(s.now, "g", noForeign, nil)
+		s.Flush()
+	}
+	if len(s.waiting) != 1 || s.waiting[0].what != "commit" {
+		t.Fatalf("%+v", s.waiting)
+	}
+	s.happens(false)
+	if !earlyAnswer.done || codes(early)[0] != coordinator.None || len(s.waiting) != 1 || s.waiting[0].what != "fetch" {
+		t.Fatalf("%v %+v", earlyAnswer.done, s.waiting)
+	}
+	late, lateAnswer := s.send(tool(1, 5))
+	second, secondAnswer := s.moves(record.StoreRaft)
+	gone, goneAnswer := s.send(&DeleteGroupRequest{GroupID: "g"})
+	joiner, joined := s.send(join("g", "b"))
+	if lateAnswer.done || joined.done || secondAnswer.done || goneAnswer.done {
+		t.Fatal("decided between two places")
+	}
+	s.settles()
+	if r := moved(t, c, a); r.Err != nil || r.Offsets != 1 {
+		t.Errorf("%+v", r)
+	}
+	if !lateAnswer.done || !joined.done || joiner.Heartbeat.Err != nil || late.Err != nil || codes(late)[0] != coordinator.None {
+		t.Errorf("%v %v %v", lateAnswer.done, joined.done, codes(late))
+	}
+	if r := moved(t, second, secondAnswer); r.Err != nil && r.Err.Code != coordinator.NonEmptyGroup && r.Err.Code != coordinator.GroupIDNotFound {
+		t.Errorf("%+v", r)
+	}
+	if !goneAnswer.done || gone.Err != nil {
+		t.Errorf("%v %v", goneAnswer.done, gone.Err)
+	}
+}
+
+// TestMovesLoseNoOffset moves offsets back and forth while operations fail, leaders change and tools commit and delete. At
+// the end the offsets of the store that counts are those that were acknowledged last.
+func TestMovesLoseNoOffset(t *testing.T) {
+	test := t
+	rapid.Check(t, func(t *rapid.T) {
+		start := rapid.SampledFrom([]record.Store{record.StoreUpstream, record.StoreRaft}).Draw(t, "store")
+		s := newStoreRig(test, start)
+		s.empty()
+		possible := map[int32]map[int64]bool{} // by partition; -1: none
+		for p := range int32(4) {
+			possible[p] = map[int64]bool{-1: true}
+		}
+		type change struct {
+			c         *Call
+			a         *answer
+			partition int32
+			offset    int64
+		}
+		var open []change
+		heard := func() {
+			open = slices.DeleteFunc(open, func(ch change) bool {
+				if !ch.a.done {
+					return false
+				}
+				done := ch.c.Err == nil
+				switch r := ch.c.Response.(type) {
+				case *offsets.CommitResponse:
+					done = done && codes(ch.c)[0] == coordinator.None
+				case *offsets.DeleteResponse:
+					done = done && r.Err == nil
+				}
+				if done {
+					clear(possible[ch.partition])
+				}
+				possible[ch.partition][ch.offset] = true
+				return true
+			})
+		}
+		next := int64(0)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch step := rapid.IntRange(0, 9).Draw(t, "step"); {
+			case step <= 1:
+				s.moves(rapid.SampledFrom([]record.Store{record.StoreUpstream, record.StoreRaft}).Draw(t, "to"))
+			case step == 2 && len(open) == 0: // one at a time: it is clear which one is the last
+				p := rapid.Int32Range(0, 3).Draw(t, "partition")
+				next++
+				c, a := s.send(tool(p, next))
+				open = append(open, change{c, a, p, next})
+			case step == 3 && len(open) == 0:
+				p := rapid.Int32Range(0, 3).Draw(t, "partition")
+				c, a := s.send(&offsets.DeleteRequest{GroupID: "g", Topics: []offsets.FetchTopic{{Name: "in", Partitions: []int32{p}}}})
+				open = append(open, change{c, a, p, -1})
+			case step <= 5 && s.inflight != nil:
+				s.entry()
+			case step <= 7 && len(s.waiting) > 0:
+				i := rapid.IntRange(0, len(s.waiting)-1).Draw(t, "which")
+				if s.waiting[i].what != "fetch" { // what changes offsets keeps its order; reads overtake it
+					i = slices.IndexFunc(s.waiting, func(op upstreamOp) bool { return op.what != "fetch" })
+				}
+				s.happensAt(i, rapid.IntRange(0, 4).Draw(t, "fails") == 0)
+			case step == 8:
+				s.changeLeader(t)
+			case len(s.Machine.foreign) > 0:
+				s.ForeignChecked(s.now, "g", coordinator.ForeignGroup{Offsets: len(s.up) > 0}, nil)
+				s.Flush()
+			}
+			heard()
+		}
+		s.settles()
+		heard()
+		if len(open) > 0 {
+			t.Fatalf("no answer to %+v", open)
+		}
+		s.check(t, possible, "as it is")
+		for _, to := range []record.Store{record.StoreRaft, record.StoreUpstream} {
+			c, a := s.moves(to)
+			s.settles()
+			if r, _ := c.Response.(*MoveOffsetsResponse); !a.done || r == nil || r.Err != nil {
+				t.Fatalf("to %v: %v %v %+v", to, a.done, c.Err, r)
+			}
+			s.check(t, possible, "moved to "+to.String())
+			if left := map[record.Store]int{record.StoreRaft: len(s.up), record.StoreUpstream: len(s.logged())}[to]; left > 0 {
+				t.Fatalf("%d offsets are left in the old place", left)
+			}
+		}
+	})
+}
+
+// changeLeader ends the leadership and begins the next. What the log had in flight is there or not, and what the upstream works on
+// happens late, is lost, or was done and not answered.
+func (s *storeRig) changeLeader(t *rapid.T) {
+	if s.inflight != nil && rapid.Bool().Draw(t, "logged") {
+		var err error
+		if s.durable, err = s.durable.EvolveAll(s.proposed[len(s.proposed)-1].Records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Lost(s.now)
+	for len(s.waiting) > 0 {
+		if rapid.Bool().Draw(t, "arrives") {
+			s.happens(false)
+		} else {
+			s.happens(true)
+		}
+	}
+	s.releases, s.claims = nil, nil
+	s.leads()
+}
+
+func (s *storeRig) check(t *rapid.T, possible map[int32]map[int64]bool, what string) {
+	g := s.committed.Group("g")
+	kept := s.up
+	if g.Store() == record.StoreRaft {
+		kept = s.logged()
+	}
+	for p, values := range possible {
+		offset := int64(-1)
+		if o, ok := kept[in(p)]; ok {
+			offset = o.Offset
+		}
+		if !values[offset] {
+			t.Fatalf("%s, in store %v: partition %d has the offset %d, possible are %v", what, g.Store(), p, offset, values)
+		}
+	}
+}
