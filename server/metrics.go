@@ -105,6 +105,7 @@ type census struct {
 	state   fsm.State
 	states  map[streams.GroupState]int
 	members int
+	offsets int // in the log
 	grace   int // groups that go on although their topics do not fit
 }
 
@@ -123,6 +124,8 @@ var (
 		"Groups of a shard, told by its leader.", []string{"shard"}, nil)
 	descShardMembers = prometheus.NewDesc("coordd_shard_members",
 		"Members of the groups of a shard, told by its leader.", []string{"shard"}, nil)
+	descShardOffsets = prometheus.NewDesc("coordd_shard_offsets",
+		"Committed offsets in the log of a shard, told by its leader.", []string{"shard"}, nil)
 	descShardQueue = prometheus.NewDesc("coordd_shard_queue_length",
 		"Requests and other inputs that wait for their turn in a shard, told by its leader.", []string{"shard"}, nil)
 	descShardHeld = prometheus.NewDesc("coordd_shard_held_heartbeats",
@@ -131,7 +134,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (g *groupMetrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descGrace, descShardGroups, descShardMembers, descShardQueue, descShardHeld} {
+	for _, d := range []*prometheus.Desc{descGroups, descStreamsGroups, descGrace, descShardGroups, descShardMembers, descShardOffsets, descShardQueue, descShardHeld} {
 		ch <- d
 	}
 }
@@ -158,6 +161,7 @@ func (g *groupMetrics) Collect(ch chan<- prometheus.Metric) {
 		shard := strconv.Itoa(number)
 		gauge(descShardGroups, total, shard)
 		gauge(descShardMembers, c.members, shard)
+		gauge(descShardOffsets, c.offsets, shard)
 		gauge(descShardQueue, r.queueLength(), shard)
 		gauge(descShardHeld, int(r.held.Load()), shard)
 	}
@@ -179,6 +183,7 @@ func (g *groupMetrics) count(shard uint32, state fsm.State) census {
 	for group := range state.Groups() {
 		c.states[streams.StateOf(group)]++
 		c.members += group.NumMembers()
+		c.offsets += group.NumOffsets()
 		if streams.InGrace(group) {
 			c.grace++
 		}

@@ -24,7 +24,11 @@ func CommitFailed(req *CommitRequest, code coordinator.Code) *CommitResponse {
 // answers of those taken out (OFFSET_METADATA_TOO_LARGE). The request is not changed; it is returned itself when nothing
 // is too large. Lengths are Java's: UTF-16 code units (OffsetMetadataManager.isMetadataInvalid).
 func SplitLargeMetadata(req *CommitRequest, limit int32) (*CommitRequest, []CommitTopicResult) {
-	if !anyLarge(req, limit) {
+	return splitLarge(req, func(metadata *string) bool { return tooLarge(metadata, limit) })
+}
+
+func splitLarge(req *CommitRequest, large func(*string) bool) (*CommitRequest, []CommitTopicResult) {
+	if !anyLarge(req, large) {
 		return req, nil
 	}
 	rest := *req
@@ -32,10 +36,10 @@ func SplitLargeMetadata(req *CommitRequest, limit int32) (*CommitRequest, []Comm
 	var refused []CommitTopicResult
 	for _, t := range req.Topics {
 		kept := CommitTopic{Name: t.Name, ID: t.ID}
-		large := CommitTopicResult{Name: t.Name, ID: t.ID}
+		taken := CommitTopicResult{Name: t.Name, ID: t.ID}
 		for _, p := range t.Partitions {
-			if tooLarge(p.Metadata, limit) {
-				large.Partitions = append(large.Partitions, PartitionResult{Partition: p.Partition, Code: coordinator.OffsetMetadataTooLarge})
+			if large(p.Metadata) {
+				taken.Partitions = append(taken.Partitions, PartitionResult{Partition: p.Partition, Code: coordinator.OffsetMetadataTooLarge})
 			} else {
 				kept.Partitions = append(kept.Partitions, p)
 			}
@@ -43,17 +47,17 @@ func SplitLargeMetadata(req *CommitRequest, limit int32) (*CommitRequest, []Comm
 		if len(kept.Partitions) > 0 {
 			rest.Topics = append(rest.Topics, kept)
 		}
-		if len(large.Partitions) > 0 {
-			refused = append(refused, large)
+		if len(taken.Partitions) > 0 {
+			refused = append(refused, taken)
 		}
 	}
 	return &rest, refused
 }
 
-func anyLarge(req *CommitRequest, limit int32) bool {
+func anyLarge(req *CommitRequest, large func(*string) bool) bool {
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
-			if tooLarge(req.Topics[i].Partitions[j].Metadata, limit) {
+			if large(req.Topics[i].Partitions[j].Metadata) {
 				return true
 			}
 		}

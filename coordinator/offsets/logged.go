@@ -51,7 +51,9 @@ func AdmitLogged(g *fsm.Group, req *CommitRequest, topics topology.Metadata, met
 	if code := CheckCommit(g, kept); code != coordinator.None {
 		return nil, Joined(refused, CommitFailed(kept, code).Topics)
 	}
-	kept, large := SplitLargeMetadata(kept, min(metadataLimit, maxMetadata))
+	kept, large := splitLarge(kept, func(metadata *string) bool {
+		return metadata != nil && len(*metadata) > maxMetadata || tooLarge(metadata, metadataLimit)
+	})
 	refused = Joined(refused, large)
 	if len(kept.Topics) == 0 {
 		kept = nil

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
@@ -23,6 +24,10 @@ func TestEveryCallIsAnsweredOnce(t *testing.T) {
 			w.options.MaxBatchDecisions = 3
 		}
 		w.useWarmups(seed%5 == 2)
+		if seed%4 >= 2 {
+			w.options.Store = record.StoreRaft
+			w.options.RetentionMs, w.options.RetentionCheckMs = 100_000, 30_000
+		}
 		w.evolve = func(s fsm.State, records []record.Record) (fsm.State, error) {
 			if w.refuses && w.random.IntN(10) == 0 {
 				return s, errNoRoom
@@ -338,6 +343,9 @@ func (w *anyOrder) world(well bool) (any bool) {
 	if n := w.askedForeign; n < len(w.foreign) {
 		w.askedForeign++
 		foreign := noForeign
+		if w.random.IntN(4) == 0 {
+			foreign = simple
+		}
 		if !well && w.random.IntN(2) == 0 {
 			foreign, err = consumers, nil
 		}
@@ -370,6 +378,12 @@ func (w *anyOrder) world(well bool) (any bool) {
 	if n := w.askedOps; n < len(w.ops) {
 		w.askedOps++
 		switch w.storeRequest(w.ops[n]).(type) {
+		case *VacateRequest:
+			done := &offsets.CommitResponse{}
+			if !well {
+				done = offsets.CommitFailed(commit("", "", -1), coordinator.CoordinatorNotAvailable)
+			}
+			w.StoreDone(w.now, w.ops[n], done)
 		case *offsets.CommitRequest:
 			w.StoreDone(w.now, w.ops[n], &offsets.CommitResponse{})
 		case *offsets.FetchRequest:
@@ -477,6 +491,7 @@ func (w *anyOrder) stuck() (list []string) {
 		_, ok := m.timers.scheduled[timerKey{kind: kind, group: group}]
 		return ok
 	}
+	say(len(m.sweeps) > 0 && !armed(timerSweep, ""), "%d groups are to be swept", len(m.sweeps))
 	say(!armed(timerRetention, ""), "the retention is not looked at any more")
 	for id, e := range m.groups {
 		say(e.computing != 0, "the target of %s is being computed", id)

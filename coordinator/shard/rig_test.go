@@ -22,6 +22,8 @@ type rig struct {
 	settings coordinator.GroupSettings
 	topics   topics
 	changes  uint64 // of topics
+	// topicID is the id of the topic "in" where it is not that of the others.
+	topicID [16]byte
 	// oldTopics says that the topics are a picture from before the leadership.
 	oldTopics bool
 	// topicsAsOf is when the topics were read last; 0: just now.
@@ -63,6 +65,20 @@ func (t topics) Topic(name string) (topology.Topic, bool) {
 	return topology.Topic{Name: name, Partitions: n, ID: [16]byte{1}}, ok
 }
 
+// remade are topics of which "in" was made again.
+type remade struct {
+	topics
+	id [16]byte
+}
+
+func (t remade) Topic(name string) (topology.Topic, bool) {
+	topic, ok := t.topics.Topic(name)
+	if name == "in" {
+		topic.ID = t.id
+	}
+	return topic, ok
+}
+
 func (t topics) Names() []string { return slices.Sorted(maps.Keys(t)) }
 
 func (r *rig) Propose(_ uint64, e record.Entry, change *Change) {
@@ -80,6 +96,9 @@ func (r *rig) Verify(at int64)                            { r.verifies = append(
 func (r *rig) Wake(at int64)                              { r.wakeAt = at }
 func (r *rig) Settings(string) *coordinator.GroupSettings { return &r.settings }
 func (r *rig) Topics() (topology.Metadata, uint64) {
+	if r.topicID != [16]byte{} {
+		return remade{r.topics, r.topicID}, uint64(len(r.topics)) + r.changes
+	}
 	return r.topics, uint64(len(r.topics)) + r.changes
 }
 func (r *rig) Leaders() topology.Leaders { return nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,6 +112,7 @@ func (m *Mover) leader(ctx context.Context, shard int) (leader int32, ids []int3
 func (m *Mover) agreed(ctx context.Context, shard int) (leader int32, ids []int32, err error) {
 	leader = -1
 	var named []int32
+	var roles []string
 	for _, n := range m.nodes {
 		status, err := n.Node(ctx)
 		if err != nil {
@@ -122,13 +124,14 @@ func (m *Mover) agreed(ctx context.Context, shard int) (leader int32, ids []int3
 				continue
 			}
 			named = append(named, s.Leader)
+			roles = append(roles, fmt.Sprintf("%s, serving %v, taking %d groups over", s.Role, s.Serving, s.TakingOver))
 			if s.Role == "leader" && s.Serving && s.TakingOver == 0 {
 				leader = status.Node
 			}
 		}
 	}
 	if leader < 0 || slices.ContainsFunc(named, func(n int32) bool { return n != leader }) {
-		return -1, nil, fmt.Errorf("node %d serves it, and the nodes name %v", leader, named)
+		return -1, nil, fmt.Errorf("node %d serves it, and the nodes name %v (%s)", leader, named, strings.Join(roles, "; "))
 	}
 	return leader, ids, nil
 }

@@ -328,4 +328,40 @@ var mutations = []mutation{
 		"		d.Soft.Warmup = env.Now // for what was reported since the snapshot\n", "",
 		"coordinator/shard", "TestAReportWhileATargetIsComputedCounts",
 	},
+	{
+		1, "a commit to the log is fenced by the log's own order",
+		"coordinator/shard/logged.go",
+		"	kept, refused := offsets.AdmitLogged(m.working.Group(r.GroupID), r,", "	kept, refused := offsets.AdmitLogged(m.committed.Group(r.GroupID), r,",
+		"coordinator/shard", "TestACommitIsJudgedByWhatTheLogSaysBeforeIt",
+	},
+	{
+		1, "a commit to the log is fenced by member and epoch",
+		"coordinator/offsets/logged.go",
+		"	if code := CheckCommit(g, kept); code != coordinator.None {", "	if code := CheckCommit(g, kept); code > coordinator.StaleMemberEpoch {",
+		"coordinator/shard", "TestCommitsToTheLogAreFenced",
+	},
+	{
+		3, "a fetch of offsets in the log waits for the commits that it saw",
+		"coordinator/shard/logged.go",
+		"	if m.open.touches(group) {\n		m.open.park(c, nil, group)\n		return\n	}\n", "",
+		"coordinator/shard", "TestACommitIsJudgedByWhatTheLogSaysBeforeIt",
+	},
+	{
+		3, "a group that makes room for another is not deleted before its offsets are upstream",
+		"coordinator/shard/vacate.go",
+		"	if g.Store() == record.StoreRaft {", "	if g.OffsetsClaimed {",
+		"coordinator/shard", "TestAGroupThatMakesRoomBringsItsOffsetsUpstream",
+	},
+	{
+		3, "a new group does not lose offsets that there are upstream",
+		"coordinator/shard/logged.go",
+		"	if c.found.Offsets {", "	if c.found.InUse {",
+		"coordinator/shard", "TestAGroupWithOffsetsUpstreamKeepsThemThere",
+	},
+	{
+		7, "offsets of a running app never expire",
+		"coordinator/offsets/expire.go",
+		"			read = g.NumMembers() > 0 && g.ReadsTopic(topic)\n", "			read = g.NumMembers() < 0\n",
+		"coordinator/offsets", "TestFindDue",
+	},
 }

@@ -1,0 +1,116 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/coordd/coordd/coordinator"
+	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/coordinator/streams"
+)
+
+// leftBehind is an empty group with offset 7 in the log for partition 0 of "in", of which a classic group wants the id.
+func leftBehind(t *testing.T) (*rig, vacation) {
+	t.Helper()
+	r := newLogRig(t)
+	h := r.joined("g", "a")
+	r.commitsTo("g", "a", h.MemberEpoch, "in")
+	r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	v := r.vacated("g")
+	if v.done || len(r.commits) != 1 {
+		t.Fatalf("answered %v, %d commits upstream", v.done, len(r.commits))
+	}
+	return r, v
+}
+
+func (r *rig) storeAnswers(code coordinator.Code) {
+	r.StoreDone(r.now, r.ops[len(r.ops)-1], offsets.CommitFailed(r.commits[len(r.commits)-1], code))
+	r.Flush()
+	r.commitAll()
+}
+
+// A classic group finds upstream what was committed; until it is there the group stays as it is.
+func TestAGroupThatMakesRoomBringsItsOffsetsUpstream(t *testing.T) {
+	r, v := leftBehind(t)
+	empty := ""
+	want := &offsets.CommitRequest{Version: 9, GroupID: "g", MemberEpoch: -1, Topics: []offsets.CommitTopic{
+		{Name: "in", Partitions: []offsets.CommitPartition{{Partition: 0, Offset: 7, LeaderEpoch: -1, Metadata: &empty}}}}}
+	if d := cmp.Diff(want, r.commits[0]); d != "" {
+		t.Error(d)
+	}
+	if r.committed.Group("g") == nil {
+		t.Fatal("deleted before its offsets are upstream")
+	}
+	_, joined := r.send(join("g", "b"))
+	_, reset := r.send(commit("g", "", -1))
+	if joined.done || reset.done {
+		t.Fatal("a join or a commit does not wait")
+	}
+	r.storeAnswers(coordinator.None)
+	if h := v.says(t); h.Held {
+		t.Errorf("%+v", h)
+	}
+	if len(r.drops) != 0 {
+		t.Error("the offsets upstream were dropped")
+	}
+	// The join makes the group anew, which finds its offsets upstream.
+	r.ForeignChecked(r.now, "g", simple, nil)
+	r.Flush()
+	r.commitAll()
+	if !joined.done || r.committed.Group("g").Store() != 0 {
+		t.Errorf("joined %v, store %v", joined.done, r.committed.Group("g").Store())
+	}
+}
+
+// Without the upstream the group stays, with its offsets, and the classic member may try again.
+func TestAGroupWhoseOffsetsCannotGoUpstreamStays(t *testing.T) {
+	r, v := leftBehind(t)
+	c, joined := r.send(join("g", "b"))
+	r.storeAnswers(coordinator.CoordinatorNotAvailable)
+	if !v.done || v.Err == nil || v.Err.Code != coordinator.CoordinatorNotAvailable {
+		t.Errorf("%v %v", v.done, v.Err)
+	}
+	if !joined.done || c.Err != nil || r.fetched("g")[0] != 7 {
+		t.Errorf("joined %v %v, offsets %v", joined.done, c.Err, r.fetched("g"))
+	}
+}
+
+// Offsets of topics that do not exist upstream any more need no place there.
+func TestOffsetsOfDeletedTopicsAreNotInTheWay(t *testing.T) {
+	r, v := leftBehind(t)
+	r.storeAnswers(coordinator.UnknownTopicOrPartition)
+	if h := v.says(t); h.Held {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestAGroupWithoutOffsetsMakesRoomAtOnce(t *testing.T) {
+	r := newLogRig(t)
+	r.emptied("g")
+	v := r.vacated("g")
+	r.commitAll()
+	if h := v.says(t); h.Held || len(r.commits) != 0 {
+		t.Errorf("%+v, %d commits", h, len(r.commits))
+	}
+}
+
+// Whatever came of the commit upstream, a new leader finds the group as it was.
+func TestALeaderThatIsLostWhileOffsetsGoUpstream(t *testing.T) {
+	r, v := leftBehind(t)
+	state := r.committed
+	r.Lost(r.now)
+	if v.done {
+		t.Fatal("answered while the outcome is open")
+	}
+	r.Elected(r.now, 2, state)
+	r.freshProof()
+	r.StoreDone(r.now, r.ops[0], offsets.CommitFailed(r.commits[0], coordinator.None))
+	if !v.done || v.Err == nil || v.Err.Code != coordinator.NotCoordinator {
+		t.Errorf("%v %v", v.done, v.Err)
+	}
+	if r.fetched("g")[0] != 7 {
+		t.Error("the offset is gone")
+	}
+}
