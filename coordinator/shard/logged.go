@@ -43,7 +43,7 @@ func (m *Machine) logCommit(c *Call, r *offsets.CommitRequest) {
 		return
 	}
 	if r.Transactional {
-		m.host.Observe(Event{Group: r.GroupID, Transactional: true})
+		m.host.Observe(Event{Group: strings.Clone(r.GroupID), Transactional: true}) // logs remember it
 		m.answer(c, offsets.CommitFailed(r, coordinator.UnsupportedForMessageFormat), r.GroupID)
 		return
 	}

@@ -36,6 +36,17 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// TestConformanceWithOffsetsInTheLog plays all scenarios against groups that keep their offsets in coordd's log, while leaders
+// move. No answer is another one than with offsets upstream.
+func TestConformanceWithOffsetsInTheLog(t *testing.T) {
+	_, c := startConformant(t, recorded+"broker.properties", "offsets.store=raft")
+	var admins []string
+	for _, n := range c.Nodes {
+		admins = append(admins, n.Admin)
+	}
+	playConformant(t, c, "", conformance.MovingLeaders(rig.NewMover(admins, conformantShards)), conformance.NotWhileLeadersMove)
+}
+
 // playConformant plays all scenarios but those that are exempt. The suffix makes names that the cluster has not seen.
 func playConformant(t *testing.T, c *rig.Cluster, suffix string, beforeStep func(*conformance.Scenario, int) (func(), error), exempt map[string]string) {
 	scenarios, err := conformance.LoadScenarios(recorded+"scenarios", suffix)
@@ -84,8 +95,9 @@ func playConformant(t *testing.T, c *rig.Cluster, suffix string, beforeStep func
 	}
 }
 
-// startConformant starts Kafka and three nodes in front of it with the settings that the scenarios were recorded with.
-func startConformant(t *testing.T, properties string) (*rig.Kafka, *rig.Cluster) {
+// startConformant starts Kafka and three nodes in front of it with the settings that the scenarios were recorded with, and more
+// (name=value).
+func startConformant(t *testing.T, properties string, more ...string) (*rig.Kafka, *rig.Cluster) {
 	t.Helper()
 	dir := place(t)
 	raw, err := os.ReadFile(properties)
@@ -110,6 +122,10 @@ func startConformant(t *testing.T, properties string) (*rig.Kafka, *rig.Cluster)
 	// Patient timing: on a busy machine an election that nobody planned would be one more thing that members can see.
 	set := map[string]any{"shards": conformantShards, "raft.preset": "wan"}
 	for name, value := range settings {
+		set[name] = value
+	}
+	for _, setting := range more {
+		name, value, _ := strings.Cut(setting, "=")
 		set[name] = value
 	}
 	c, err := rig.StartCluster(t.Context(), rig.ClusterConfig{Bin: bin, Dir: dir, Nodes: 3, Upstream: k.Bootstrap(), Settings: set})

@@ -349,7 +349,7 @@ var mutations = []mutation{
 	{
 		3, "a group that makes room for another is not deleted before its offsets are upstream",
 		"coordinator/shard/vacate.go",
-		"	if g.Store() == record.StoreRaft {", "	if g.OffsetsClaimed {",
+		"	if g.Store() == record.StoreRaft {", "	if g.OffsetsClaimed && g.Store() == record.StoreRaft {",
 		"coordinator/shard", "TestAGroupThatMakesRoomBringsItsOffsetsUpstream",
 	},
 	{
