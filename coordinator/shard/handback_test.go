@@ -69,6 +69,9 @@ func TestAGroupWhoseOffsetsCannotGoUpstreamStays(t *testing.T) {
 	r, v := leftBehind(t)
 	c, joined := r.send(join("g", "b"))
 	r.storeAnswers(coordinator.CoordinatorNotAvailable)
+	r.ForeignChecked(r.now, "g", noForeign, nil)
+	r.Flush()
+	r.commitAll()
 	if !v.done || v.Err == nil || v.Err.Code != coordinator.CoordinatorNotAvailable {
 		t.Errorf("%v %v", v.done, v.Err)
 	}
