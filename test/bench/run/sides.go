@@ -80,11 +80,16 @@ func (b *bench) startCoorddWith(ctx context.Context, name string, nodes int, set
 	if b.null {
 		return b.startKafka(ctx, name, nodes)
 	}
-	dir := filepath.Join(b.dir, name)
-	up, stopUp, err := b.startUpstream(ctx, dir)
+	up, stopUp, err := b.startUpstream(ctx, filepath.Join(b.dir, name))
 	if err != nil {
 		return nil, err
 	}
+	return b.startCoorddOver(ctx, name, nodes, settings, up, stopUp)
+}
+
+// startCoorddOver starts nodes in front of an upstream, which is stopped with them.
+func (b *bench) startCoorddOver(ctx context.Context, name string, nodes int, settings map[string]any, up string, stopUp func()) (*side, error) {
+	dir := filepath.Join(b.dir, name)
 	c, err := rig.StartCluster(ctx, rig.ClusterConfig{Bin: b.coordd, Dir: dir, Nodes: nodes, Upstream: up, Settings: settings})
 	if err != nil {
 		return nil, err
