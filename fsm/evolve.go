@@ -45,7 +45,9 @@ type evolver struct {
 	State
 	open []*openGroup // in order of first touch
 	byID map[string]*openGroup
-	buf  []byte
+	// buf and offset hold a record while it is hashed.
+	buf    []byte
+	offset *record.OffsetCommit
 }
 
 // openGroup is a private copy of a group.
@@ -105,7 +107,10 @@ func (e *evolver) apply(r *record.Record) error {
 		e.rehash(&g.hashes[hashStore], hash)
 	case *record.OffsetCommit:
 		g := e.group(r.Key.Group)
-		g.changes = append(g.changes, offsetChange{TopicPartition: TopicPartition{r.Key.Topic, r.Key.ID}, value: v, hash: hash})
+		if r.Value != value {
+			r = &record.Record{Key: r.Key, Value: v}
+		}
+		g.changes = append(g.changes, offsetChange{Record: r, hash: hash})
 	case *record.TopologyVersion:
 		g := e.group(r.Key.Group)
 		g.versions = g.versions.with(e, r.Key.ID, v, hash)
@@ -139,13 +144,14 @@ func (e *evolver) apply(r *record.Record) error {
 		e.cluster.value = v
 		e.rehash(&e.cluster.hash, hash)
 	default:
-		return e.tombstone(r.Key)
+		return e.tombstone(r)
 	}
 	return nil
 }
 
 // tombstone deletes a key. What concerns a missing group or member is ignored.
-func (e *evolver) tombstone(k record.Key) error {
+func (e *evolver) tombstone(r *record.Record) error {
+	k := r.Key
 	switch k.Type {
 	case record.TypeNode:
 		e.nodes = remove(e, e.nodes, idKey(k.ID))
@@ -190,7 +196,7 @@ func (e *evolver) tombstone(k record.Key) error {
 		g.OffsetsStore = nil
 		e.rehash(&g.hashes[hashStore], 0)
 	case record.TypeOffsetCommit:
-		g.changes = append(g.changes, offsetChange{TopicPartition: TopicPartition{k.Topic, k.ID}})
+		g.changes = append(g.changes, offsetChange{Record: r})
 	case record.TypeJournalEntry:
 		g.journal = g.journal.without(e, k.ID)
 	case record.TypeTopologyVersion:

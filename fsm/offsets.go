@@ -181,35 +181,40 @@ func (b *offsetBlock) get(slot uint) (record.OffsetCommit, bool) {
 // newBlock makes a block of the offsets in the slots that are present; topicID is the one to expect.
 func newBlock(base int32, present uint32, topicID [16]byte, all *[blockSize]record.OffsetCommit) *offsetBlock {
 	b := &offsetBlock{base: base, present: present, topicID: topicID, values: make([]offsetValue, 0, bits.OnesCount32(present))}
-	var texts [512]byte
-	buf := texts[:0]
+	end := 0
 	for rest := present; rest != 0; rest &= rest - 1 {
 		slot := bits.TrailingZeros32(rest)
 		v := &all[slot]
 		var value offsetValue
 		if len(v.Metadata) > maxBlockText || v.ExpireTimestampMs != -1 || v.TopicID != topicID {
 			b.whole |= 1 << slot
-			b.others = append(b.others, *v)
+			other := *v
+			other.Metadata = strings.Clone(v.Metadata)
+			b.others = append(b.others, other)
 		} else {
-			buf = append(buf, v.Metadata...)
+			end += len(v.Metadata)
 			value = offsetValue{offset: v.Offset, committedMs: v.CommitTimestampMs, leaderEpoch: v.LeaderEpoch}
 		}
-		value.textEnd = uint16(len(buf))
+		value.textEnd = uint16(end)
 		b.values = append(b.values, value)
 	}
-	b.texts, b.others = string(buf), slices.Clip(b.others)
+	var texts strings.Builder
+	texts.Grow(end)
+	for rest := present &^ b.whole; rest != 0; rest &= rest - 1 {
+		texts.WriteString(all[bits.TrailingZeros32(rest)].Metadata)
+	}
+	b.texts, b.others = texts.String(), slices.Clip(b.others)
 	return b
 }
 
-// offsetChange puts an offset, or deletes it where hash is 0.
+// offsetChange is the record of an offset, or its tombstone.
 type offsetChange struct {
-	TopicPartition
-	value *record.OffsetCommit
-	hash  uint64 // of the record
+	*record.Record
+	hash uint64 // of the record; 0 for a tombstone
 }
 
 func compareChanges(a, b offsetChange) int {
-	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	return cmp.Or(strings.Compare(a.Key.Topic, b.Key.Topic), cmp.Compare(a.Key.ID, b.Key.ID))
 }
 
 // applyOffsets brings the changes that were collected into the group's offsets, so that a block is made once whatever the
@@ -225,7 +230,7 @@ func (g *openGroup) applyOffsets() error {
 	g.offsets.topics = slices.Clone(g.offsets.topics)
 	for len(changes) > 0 {
 		n := 1
-		for n < len(changes) && changes[n].Topic == changes[0].Topic {
+		for n < len(changes) && changes[n].Key.Topic == changes[0].Key.Topic {
 			n++
 		}
 		if err := g.applyTopic(changes[:n]); err != nil {
@@ -239,17 +244,17 @@ func (g *openGroup) applyOffsets() error {
 
 // applyTopic applies the changes of one topic.
 func (g *openGroup) applyTopic(changes []offsetChange) error {
-	at, found := findTopic(g.offsets.topics, changes[0].Topic)
+	at, found := findTopic(g.offsets.topics, changes[0].Key.Topic)
 	t := &topicOffsets{}
 	if found {
 		*t = *g.offsets.topics[at]
 		t.blocks = slices.Clone(t.blocks)
 	} else {
-		t.topic = strings.Clone(changes[0].Topic)
+		t.topic = strings.Clone(changes[0].Key.Topic)
 	}
 	for len(changes) > 0 {
-		base, n := changes[0].Partition>>blockBits, 1
-		for n < len(changes) && changes[n].Partition>>blockBits == base {
+		base, n := changes[0].Key.ID>>blockBits, 1
+		for n < len(changes) && changes[n].Key.ID>>blockBits == base {
 			n++
 		}
 		i, known := findBlock(t.blocks, base)
@@ -292,15 +297,15 @@ func (g *openGroup) applyBlock(topic string, old *offsetBlock, changes []offsetC
 	present, topicID := old.present, old.topicID
 	for i := range changes {
 		c := &changes[i]
-		if i+1 < len(changes) && changes[i+1].Partition == c.Partition {
+		if i+1 < len(changes) && changes[i+1].Key.ID == c.Key.ID {
 			continue // another follows
 		}
-		slot := uint(c.Partition) & blockMask
+		slot := uint(c.Key.ID) & blockMask
 		bit := uint32(1) << slot
 		var hash uint64
 		if present&bit != 0 {
 			var err error
-			if hash, err = g.hashOffset(topic, c.Partition, &all[slot]); err != nil {
+			if hash, err = g.hashOffset(topic, c.Key.ID, all[slot]); err != nil {
 				return nil, err
 			}
 		}
@@ -310,9 +315,10 @@ func (g *openGroup) applyBlock(topic string, old *offsetBlock, changes []offsetC
 			continue
 		}
 		present |= bit
-		all[slot] = *c.value
-		if c.value.ExpireTimestampMs == -1 {
-			topicID = c.value.TopicID // a topic that was made anew keeps its id from now on
+		v := c.Value.(*record.OffsetCommit)
+		all[slot] = *v
+		if v.ExpireTimestampMs == -1 {
+			topicID = v.TopicID // a topic that was made anew keeps its id from now on
 		}
 	}
 	g.offsets.count += bits.OnesCount32(present) - bits.OnesCount32(old.present)
@@ -325,7 +331,7 @@ func (g *openGroup) applyBlock(topic string, old *offsetBlock, changes []offsetC
 // dropOffsets takes the records of all offsets out of the digest.
 func (g *openGroup) dropOffsets() error {
 	for p, v := range g.Group.Offsets() {
-		hash, err := g.hashOffset(p.Topic, p.Partition, &v)
+		hash, err := g.hashOffset(p.Topic, p.Partition, v)
 		if err != nil {
 			return err
 		}
@@ -335,6 +341,15 @@ func (g *openGroup) dropOffsets() error {
 	return nil
 }
 
-func (g *openGroup) hashOffset(topic string, partition int32, v *record.OffsetCommit) (uint64, error) {
-	return g.e.hash(record.Record{Key: record.Key{Type: record.TypeOffsetCommit, Group: g.ID, Topic: topic, ID: partition}, Value: v})
+// hashOffset is the hash of the record of an offset that the group has.
+func (g *openGroup) hashOffset(topic string, partition int32, v record.OffsetCommit) (uint64, error) {
+	if g.e.offset == nil {
+		g.e.offset = new(record.OffsetCommit)
+	}
+	*g.e.offset = v
+	return g.e.hash(record.Record{Key: offsetKey(g.ID, topic, partition), Value: g.e.offset})
+}
+
+func offsetKey(group, topic string, partition int32) record.Key {
+	return record.Key{Type: record.TypeOffsetCommit, Group: group, Topic: topic, ID: partition}
 }

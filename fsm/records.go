@@ -10,14 +10,19 @@ import (
 // them gives an equal state.
 func (s State) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
-		// The records of the system shard have no group id: they come among those of a group whose id is empty.
-		if !s.about("", yield) {
+		s.walk(func(v record.OffsetCommit) *record.OffsetCommit { return &v }, yield)
+	}
+}
+
+// walk yields what Records does; share gives an offset's value a place.
+func (s State) walk(share func(record.OffsetCommit) *record.OffsetCommit, yield func(record.Record) bool) {
+	// The records of the system shard have no group id: they come among those of a group whose id is empty.
+	if !s.about("", share, yield) {
+		return
+	}
+	for id := range s.ids() {
+		if id != "" && !s.about(id, share, yield) {
 			return
-		}
-		for id := range s.ids() {
-			if id != "" && !s.about(id, yield) {
-				return
-			}
 		}
 	}
 }
@@ -50,9 +55,9 @@ func (s State) ids() iter.Seq[string] {
 }
 
 // about yields the records whose keys have a group id; it reports whether to go on.
-func (s State) about(id string, yield func(record.Record) bool) bool {
+func (s State) about(id string, share func(record.OffsetCommit) *record.OffsetCommit, yield func(record.Record) bool) bool {
 	g := s.Group(id)
-	if g != nil && !g.records(yield) || id == "" && !s.system(yield) {
+	if g != nil && (!g.committed(share, yield) || !g.records(yield)) || id == "" && !s.system(yield) {
 		return false
 	}
 	if c := s.GroupConfig(id); c != nil && !yield(record.Record{Key: record.Key{Type: record.TypeGroupConfig, Group: id}, Value: c}) {
@@ -75,16 +80,21 @@ func (s State) system(yield func(record.Record) bool) bool {
 	return s.cluster.value == nil || yield(record.Record{Key: record.Key{Type: record.TypeCluster}, Value: s.cluster.value})
 }
 
-// records yields the records of a group in the order of their types, up to those of the system shard; it reports whether
+// committed yields the records of a group's offsets; it reports whether to go on.
+func (g *Group) committed(share func(record.OffsetCommit) *record.OffsetCommit, yield func(record.Record) bool) bool {
+	for p, v := range g.Offsets() {
+		if !yield(record.Record{Key: offsetKey(g.ID, p.Topic, p.Partition), Value: share(v)}) {
+			return false
+		}
+	}
+	return true
+}
+
+// records yields the other records of a group in the order of their types, up to those of the system shard; it reports whether
 // to go on.
 func (g *Group) records(yield func(record.Record) bool) bool {
 	put := func(t record.Type, member string, v record.Value) bool {
 		return yield(record.Record{Key: record.Key{Type: t, Group: g.ID, Member: member}, Value: v})
-	}
-	for p, v := range g.Offsets() {
-		if !yield(record.Record{Key: record.Key{Type: record.TypeOffsetCommit, Group: g.ID, Topic: p.Topic, ID: p.Partition}, Value: &v}) {
-			return false
-		}
 	}
 	if g.Metadata != nil && !put(record.TypeGroupMetadata, "", g.Metadata) {
 		return false

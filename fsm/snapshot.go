@@ -32,20 +32,37 @@ const (
 func WriteSnapshot(w io.Writer, s State) error {
 	out := bufio.NewWriterSize(w, snapshotBuffer)
 	_, _ = out.Write(snapshotMagic[:]) // a bufio.Writer keeps its first error for Flush
-	var buf []byte
-	_, _ = out.Write(binary.BigEndian.AppendUint64(buf, uint64(s.NumRecords())))
-	for r := range s.Records() {
-		b, err := record.AppendRecord(buf[:0], r)
-		if err != nil {
-			return fmt.Errorf("snapshot: %w", err)
-		}
-		if _, err := out.Write(b); err != nil {
-			return err
-		}
-		buf = b
+	_, _ = out.Write(binary.BigEndian.AppendUint64(out.AvailableBuffer(), uint64(s.NumRecords())))
+	if err := writeRecords(out, s); err != nil {
+		return err
 	}
-	_, _ = out.Write(binary.BigEndian.AppendUint64(buf[:0], s.Digest()))
+	_, _ = out.Write(binary.BigEndian.AppendUint64(out.AvailableBuffer(), s.Digest()))
 	return out.Flush()
+}
+
+// maxUsualRecord is the size up to which a record is encoded in the writer's buffer; a larger one costs a copy.
+const maxUsualRecord = 1 << 10
+
+func writeRecords(out *bufio.Writer, s State) (err error) {
+	var offset record.OffsetCommit // each in turn: there may be millions
+	s.walk(func(v record.OffsetCommit) *record.OffsetCommit {
+		offset = v
+		return &offset
+	}, func(r record.Record) bool {
+		if out.Available() < maxUsualRecord {
+			if err = out.Flush(); err != nil {
+				return false
+			}
+		}
+		var b []byte
+		if b, err = record.AppendRecord(out.AvailableBuffer(), r); err != nil {
+			err = fmt.Errorf("snapshot: %w", err)
+			return false
+		}
+		_, err = out.Write(b)
+		return err == nil
+	})
+	return err
 }
 
 // ReadSnapshot reads a state that WriteSnapshot wrote, and demands that nothing follows. It fails with ErrSnapshot, with
@@ -73,7 +90,8 @@ func ReadSnapshot(from io.Reader) (s State, skipped int, err error) {
 
 type snapshotReader struct {
 	in      *bufio.Reader
-	buf     []byte // the record that is being read
+	peeked  int    // size of the record in the reader's buffer that was returned last
+	buf     []byte // a large record
 	decoder record.Decoder
 	state   State
 	batch   []record.Record // not evolved yet
@@ -105,10 +123,7 @@ func (r *snapshotReader) read(b []byte, n int) ([]byte, error) {
 		at := len(b)
 		b = append(b, make([]byte, step)...)
 		if _, err := io.ReadFull(r.in, b[at:]); err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("%w: cut short", ErrSnapshot)
-			}
-			return nil, err
+			return nil, cutShort(err)
 		}
 		n -= step
 	}
@@ -122,25 +137,78 @@ func (r *snapshotReader) part(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(b[at:])
-	if n == record.TombstoneLength {
-		return nil, fmt.Errorf("%w: a tombstone", ErrSnapshot)
+	n, err := partSize(b[at:])
+	if err != nil {
+		return nil, err
 	}
-	if n > record.MaxRecordSize {
-		return nil, fmt.Errorf("%w: a record of %d bytes", ErrSnapshot, n)
-	}
-	return r.read(b, int(n))
+	return r.read(b, n)
 }
 
-func (r *snapshotReader) record() error {
+// partSize is the length of a key or a value, which stands before it.
+func partSize(b []byte) (int, error) {
+	switch n := binary.BigEndian.Uint32(b); {
+	case n == record.TombstoneLength:
+		return 0, fmt.Errorf("%w: a tombstone", ErrSnapshot)
+	case n > record.MaxRecordSize:
+		return 0, fmt.Errorf("%w: a record of %d bytes", ErrSnapshot, n)
+	default:
+		return int(n), nil
+	}
+}
+
+// next returns the next record, which is valid until the following call.
+func (r *snapshotReader) next() ([]byte, error) {
+	if _, err := r.in.Discard(r.peeked); err != nil {
+		return nil, err
+	}
+	r.peeked = 0
+	size := 0
+	for range 2 { // key and value
+		b, err := r.in.Peek(size + 4)
+		if err != nil {
+			return nil, cutShort(err)
+		}
+		n, err := partSize(b[size:])
+		if err != nil {
+			return nil, err
+		}
+		if size += 4 + n; size+4 > snapshotBuffer {
+			return r.large()
+		}
+	}
+	b, err := r.in.Peek(size)
+	if err != nil {
+		return nil, cutShort(err)
+	}
+	r.peeked = size
+	return b, nil
+}
+
+// large returns the next record, which the reader's buffer may not hold.
+func (r *snapshotReader) large() ([]byte, error) {
 	b, err := r.part(r.buf[:0])
 	if err == nil {
 		b, err = r.part(b)
 	}
+	if err == nil {
+		r.buf = b
+	}
+	return b, err
+}
+
+// cutShort names the end of the input, where more should follow, as what it is.
+func cutShort(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: cut short", ErrSnapshot)
+	}
+	return err
+}
+
+func (r *snapshotReader) record() error {
+	b, err := r.next()
 	if err != nil {
 		return err
 	}
-	r.buf = b
 	r.digest += hashOf(b)
 	rec, _, err := r.decoder.Decode(b)
 	if errors.Is(err, record.ErrUnknownType) {
@@ -171,6 +239,9 @@ func (r *snapshotReader) flush() (err error) {
 }
 
 func (r *snapshotReader) trailer() error {
+	if _, err := r.in.Discard(r.peeked); err != nil {
+		return err
+	}
 	b, err := r.read(r.buf[:0], 8)
 	if err != nil {
 		return err

@@ -56,12 +56,19 @@ func (g *Group) newInstance() (*instance, error) {
 	return in, nil
 }
 
+// aloneTimeout is how long a node without peers waits before it elects itself: there is no leader that it could disturb.
+const aloneTimeout = 50 * time.Millisecond
+
 func raftConfig(c *Config, log hclog.Logger) *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = serverID(c.NodeID)
 	rc.HeartbeatTimeout = c.Timing.Heartbeat
 	rc.ElectionTimeout = c.Timing.Heartbeat
 	rc.LeaderLeaseTimeout = c.Timing.Heartbeat
+	if len(c.Peers) == 1 {
+		alone := min(c.Timing.Heartbeat, aloneTimeout)
+		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = alone, alone, alone
+	}
 	rc.CommitTimeout = c.Timing.Commit
 	rc.MaxAppendEntries = maxAppendEntries
 	rc.BatchApplyCh = true

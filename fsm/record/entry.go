@@ -219,7 +219,10 @@ func DecodeEntry(b []byte) (Entry, error) {
 
 // Decoder decodes records that AppendRecord made, one after the other, and shares equal ids between neighbours. Its
 // zero value is ready.
-type Decoder struct{ keys keyDecoder }
+type Decoder struct {
+	keys keyDecoder
+	room room
+}
 
 // Decode decodes the first record of b, which shares no memory with it, and returns its size. With ErrUnknownType the
 // size is right, too, so that the record can be skipped.
@@ -239,7 +242,7 @@ func (d *Decoder) Decode(b []byte) (r Record, size int, err error) {
 	if r.Key, err = d.keys.decode(key); err != nil || isTombstone {
 		return r, size, err
 	}
-	r.Value, err = DecodeValue(r.Key.Type, value)
+	r.Value, err = decodeValue(r.Key.Type, value, &d.room)
 	return r, size, err
 }
 

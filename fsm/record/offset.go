@@ -1,6 +1,9 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Versions of offset values (OffsetCommitValue.json). Version 0 has no expiry, 2 no expiry again, 3 adds the leader epoch; the
 // first flexible one is offsetVersion, with the topic id as a tagged field.
@@ -47,14 +50,19 @@ func (w *writer) offsetCommit(v *OffsetCommit) {
 }
 
 func (r *reader) offsetCommit(version int16) *OffsetCommit {
-	v := &OffsetCommit{Offset: r.int64(), LeaderEpoch: -1, ExpireTimestampMs: -1}
+	v := r.room.offset()
+	*v = OffsetCommit{Offset: r.int64(), LeaderEpoch: -1, ExpireTimestampMs: -1}
 	if version >= offsetEpochVersion {
 		v.LeaderEpoch = r.int32()
 	}
 	if version < offsetVersion {
-		v.Metadata = string(r.keyString())
+		v.Metadata = r.room.string(r.keyString())
 	} else {
-		v.Metadata = r.string()
+		b, ok := r.stringBytes()
+		if !ok {
+			r.fail("null metadata at %d", r.off)
+		}
+		v.Metadata = r.room.string(b)
 	}
 	v.CommitTimestampMs = r.int64()
 	if version == offsetExpiryVersion {
@@ -70,6 +78,46 @@ func (r *reader) offsetCommit(version int16) *OffsetCommit {
 		})
 	}
 	return v
+}
+
+// room is where the offsets of an entry or a snapshot go that are decoded one after the other, so that each does not cost
+// two allocations. A value that is kept keeps its neighbours in memory. The nil room gives each value memory of its own.
+type room struct {
+	offsets []OffsetCommit // free places
+	made    int            // how many there were, free or not
+	text    strings.Builder
+}
+
+const (
+	maxRoomOffsets = 64
+	maxRoomText    = 4 << 10
+)
+
+func (m *room) offset() *OffsetCommit {
+	if m == nil {
+		return new(OffsetCommit)
+	}
+	if len(m.offsets) == 0 {
+		m.made = min(max(2*m.made, 1), maxRoomOffsets)
+		m.offsets = make([]OffsetCommit, m.made)
+	}
+	v := &m.offsets[0]
+	m.offsets = m.offsets[1:]
+	return v
+}
+
+// string returns a copy of b.
+func (m *room) string(b []byte) string {
+	if m == nil || m.made < maxRoomOffsets || len(b) > maxRoomText/16 {
+		return string(b)
+	}
+	if m.text.Cap()-m.text.Len() < len(b) {
+		m.text = strings.Builder{}
+		m.text.Grow(maxRoomText)
+	}
+	at := m.text.Len()
+	m.text.Write(b)
+	return m.text.String()[at:]
 }
 
 func (w *writer) offsetsStore(v *OffsetsStore) {

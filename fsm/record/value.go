@@ -108,8 +108,11 @@ func (w *writer) value(v Value) {
 // DecodeValue decodes the value of a record of type t. The result shares no memory with b. It fails with ErrVersion,
 // ErrUnknownType and ErrMalformed. Task lists come back in normal form and never nil, active tasks of a current
 // assignment always with assignment epochs; other empty lists come back nil.
-func DecodeValue(t Type, b []byte) (Value, error) {
+func DecodeValue(t Type, b []byte) (Value, error) { return decodeValue(t, b, nil) }
+
+func decodeValue(t Type, b []byte, room *room) (Value, error) {
 	r := newReader(b)
+	r.room = room
 	version, newest := r.int16(), int16(valueVersion)
 	if t == TypeOffsetCommit {
 		newest = offsetVersion

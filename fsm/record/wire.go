@@ -112,6 +112,7 @@ type reader struct {
 	err error
 	// text is a copy of b of which strings are parts, made when the first string is read.
 	text string
+	room *room // for offsets; may be nil
 }
 
 func newReader(b []byte) reader { return reader{b: b, lim: len(b)} }
