@@ -28,6 +28,7 @@ func (n *Node) supervise() {
 		case now := <-tick.C:
 			for _, g := range n.groups {
 				g.watch(now)
+				g.snapshotBySize()
 			}
 			if n.evacuated.Load() {
 				if now.Sub(aside) >= n.cfg.Timing.Drain {

@@ -86,6 +86,9 @@ type Timing struct {
 	SnapshotInterval  time.Duration
 	SnapshotThreshold uint64
 	TrailingLogs      uint64
+	// SnapshotBytes and TrailingBytes bound the same by size: a snapshot is also taken when the entries since the last one
+	// are longer than that and than half of it, and fewer than TrailingLogs entries stay behind it when they are longer.
+	SnapshotBytes, TrailingBytes uint64
 
 	// Watchdog is how long a leader may be unable to commit before the group gives up leadership and is restarted in
 	// place.
@@ -113,6 +116,8 @@ func LAN() Timing {
 		SnapshotInterval:  30 * time.Second,
 		SnapshotThreshold: 4096,
 		TrailingLogs:      2048,
+		SnapshotBytes:     8 << 20,
+		TrailingBytes:     16 << 20,
 		Watchdog:          5 * time.Second,
 		Transfer:          2 * time.Second,
 		Drain:             2 * time.Second,
@@ -212,5 +217,11 @@ func (t *Timing) complete() {
 	}
 	if t.TrailingLogs == 0 {
 		t.TrailingLogs = d.TrailingLogs
+	}
+	if t.SnapshotBytes == 0 {
+		t.SnapshotBytes = d.SnapshotBytes
+	}
+	if t.TrailingBytes == 0 {
+		t.TrailingBytes = d.TrailingBytes
 	}
 }

@@ -6,6 +6,7 @@
 //   - a proposal is answered exactly once, and "not started" is told apart from "outcome unknown";
 //   - a proposal made on the strength of one term is never applied when it was logged in another;
 //   - leadership is announced only after a barrier of the term, so that the state is complete;
+//   - what a start reads again, and what stays in the log, is bounded in bytes and not only in entries;
 //   - a leader that cannot do its work gives leadership up by itself, in this process and without a restart.
 //
 // The data folder of a node:

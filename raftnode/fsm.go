@@ -18,6 +18,12 @@ type fsmAdapter struct {
 	fsm     FSM
 	log     hclog.Logger
 	applied atomic.Uint64 // last index whose effect the state machine holds
+	// grown is the size in bytes of the entries since the last snapshot was begun.
+	grown atomic.Uint64
+	// captured is told with each snapshot how many entries came since the last one, and their size.
+	captured func(entries, bytes uint64)
+	// entries is how many entries grown counts; only used by the FSM's goroutine.
+	entries uint64
 	// seen is the last index that the current instance has shown; only used by its FSM goroutine.
 	seen uint64
 }
@@ -31,6 +37,8 @@ var errCatchingUp = errors.New("the state is ahead of the restarted log")
 // Apply applies one entry.
 func (a *fsmAdapter) Apply(l *raft.Log) any {
 	a.seen = l.Index
+	a.entries++
+	a.grown.Add(uint64(len(l.Data)))
 	if l.Index <= a.applied.Load() {
 		return nil
 	}
@@ -71,6 +79,11 @@ func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.captured != nil {
+		a.captured(a.entries, a.grown.Load())
+	}
+	a.entries = 0
+	a.grown.Store(0)
 	return capture{w}, nil
 }
 
@@ -78,6 +91,8 @@ func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) {
 func (a *fsmAdapter) Restore(rc io.ReadCloser) error {
 	index := snapshotIndex(rc)
 	a.seen = index
+	a.entries = 0
+	a.grown.Store(0)
 	if index != 0 && index <= a.applied.Load() {
 		return nil
 	}

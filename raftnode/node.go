@@ -26,13 +26,15 @@ type Node struct {
 	lines   *lines
 	reach   map[int32]*reach // the other nodes; never changed
 
-	draining   atomic.Bool
-	evacuated  atomic.Bool
-	handing    chan struct{} // held by who hands the groups of a drained node over
-	stopping   chan struct{} // closed when the groups are to stop
-	supervised chan struct{} // closed when the supervisor has ended
-	lifetime   context.Context
-	die        context.CancelFunc
+	draining  atomic.Bool
+	evacuated atomic.Bool
+	handing   chan struct{} // held by who hands the groups of a drained node over
+	// snapshotting is held by the snapshot that a group's size brought about.
+	snapshotting chan struct{}
+	stopping     chan struct{} // closed when the groups are to stop
+	supervised   chan struct{} // closed when the supervisor has ended
+	lifetime     context.Context
+	die          context.CancelFunc
 
 	mu       sync.Mutex
 	running  bool
@@ -63,8 +65,8 @@ func Open(c Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: c, stopping: make(chan struct{}), supervised: make(chan struct{}),
-		handing: make(chan struct{}, 1),
-		lines:   &lines{}, reach: map[int32]*reach{},
+		handing: make(chan struct{}, 1), snapshotting: make(chan struct{}, 1),
+		lines: &lines{}, reach: map[int32]*reach{},
 		barrier: func(r *raft.Raft) error { return r.Barrier(0).Error() },
 	}
 	n.lifetime, n.die = context.WithCancel(context.Background())
@@ -125,7 +127,7 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	log := newLimitedLog(n.cfg.Logger.With("group", id), n.lines)
 	g := &Group{id: id, node: n, log: log, told: -1, restart: make(chan string, 1), done: make(chan struct{}),
 		transferring: make(chan struct{}, 1)}
-	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log}
+	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log, captured: g.captured}
 	var err error
 	if g.snap, err = openSnapshots(dir, newLibraryLog(log)); err != nil {
 		return nil, err

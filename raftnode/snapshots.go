@@ -25,6 +25,7 @@ type snapshots struct {
 	dir  string // of the snapshots
 	log  hclog.Logger
 	last atomic.Uint64 // index of the newest snapshot known
+	size atomic.Uint64 // its size in bytes
 
 	mu   sync.Mutex
 	open map[string]bool // ids of the snapshots that are being written
@@ -47,6 +48,7 @@ func openSnapshots(dir string, log hclog.Logger) (*snapshots, error) {
 	}
 	if len(list) > 0 {
 		s.last.Store(list[0].Index)
+		s.size.Store(uint64(max(list[0].Size, 0)))
 	}
 	return s, nil
 }
@@ -134,11 +136,13 @@ type sinkWithIndex struct {
 	raft.SnapshotSink
 	store *snapshots
 	index uint64
-	wrong error // of Write
+	size  uint64 // written so far
+	wrong error  // of Write
 }
 
 func (s *sinkWithIndex) Write(b []byte) (int, error) {
 	n, err := s.SnapshotSink.Write(b)
+	s.size += uint64(n)
 	if err != nil {
 		s.wrong = err
 	}
@@ -155,11 +159,11 @@ func (s *sinkWithIndex) Cancel() error {
 }
 
 // Close makes the snapshot the newest one.
-
 func (s *sinkWithIndex) Close() error {
 	err := s.SnapshotSink.Close()
 	if err == nil {
 		s.store.last.Store(s.index)
+		s.store.size.Store(s.size)
 	}
 	s.store.ended(s.ID(), err)
 	return err
