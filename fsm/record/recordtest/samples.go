@@ -21,7 +21,7 @@ type Sample struct {
 // Samples returns all samples in the order of their names.
 func Samples() []Sample {
 	var list []Sample
-	for _, part := range [][]Sample{groups(), members(), targetMetadata(), targets(), currents(), topologies()} {
+	for _, part := range [][]Sample{offsets(), groups(), members(), targetMetadata(), targets(), currents(), topologies()} {
 		list = append(list, part...)
 	}
 	return list
@@ -38,6 +38,36 @@ func sample(name string, k record.Key, v record.Value) Sample {
 func readOnly(s Sample) Sample {
 	s.ReadOnly = true
 	return s
+}
+
+func offsets() []Sample {
+	k := record.Key{Type: record.TypeOffsetCommit, Group: "g", Topic: "t-1", ID: 3}
+	full := record.OffsetCommit{
+		Offset: 42, LeaderEpoch: 7, Metadata: "AgAAAZ3cZ0CLAAAAAA==", CommitTimestampMs: 1790000000123, ExpireTimestampMs: -1,
+		TopicID: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+	}
+	edit := func(f func(*record.OffsetCommit)) *record.OffsetCommit {
+		c := full
+		f(&c)
+		return &c
+	}
+	withoutID := edit(func(v *record.OffsetCommit) { v.TopicID = [16]byte{} })
+	withoutEpoch := edit(func(v *record.OffsetCommit) { v.TopicID, v.LeaderEpoch = [16]byte{}, -1 })
+	return []Sample{
+		sample("01-expiring", k, edit(func(v *record.OffsetCommit) {
+			v.TopicID, v.LeaderEpoch, v.ExpireTimestampMs = [16]byte{}, -1, 1790000099999
+		})),
+		sample("01-full", k, &full),
+		sample("01-least", k, &record.OffsetCommit{Offset: -1, LeaderEpoch: -1, ExpireTimestampMs: -1}),
+		readOnly(sample("01-legacy-key", k, withoutEpoch)),
+		sample("01-no-topic-id", k, withoutID),
+		sample("01-tombstone", k, nil),
+		sample("01-unicode", record.Key{Type: record.TypeOffsetCommit, Group: "группа", Topic: "тема-Ω", ID: math.MaxInt32},
+			edit(func(v *record.OffsetCommit) { v.Metadata = "メタ😀" })),
+		readOnly(sample("01-version-0", k, withoutEpoch)),
+		readOnly(sample("01-version-2", k, withoutEpoch)),
+		readOnly(sample("01-version-3", k, withoutID)),
+	}
 }
 
 func groups() []Sample {

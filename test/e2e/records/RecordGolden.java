@@ -16,8 +16,10 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.protocol.types.RawTaggedField;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
+import org.apache.kafka.coordinator.group.GroupCoordinatorRecordHelpers;
 import org.apache.kafka.coordinator.group.GroupCoordinatorRecordSerde;
 import org.apache.kafka.coordinator.group.generated.*;
 import org.apache.kafka.coordinator.group.streams.MemberState;
@@ -28,7 +30,7 @@ import org.apache.kafka.coordinator.group.streams.TasksTupleWithEpochs;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
- * Writes and reads samples of streams group records with Apache Kafka's own classes.
+ * Writes and reads samples of streams group and offset records with Apache Kafka's own classes.
  *
  *   java -cp "$libs/*" RecordGolden.java write DIR   one file a sample, NAME.bin
  *   java -cp "$libs/*" RecordGolden.java read DIR    prints what Kafka reads from each file, one JSON object a line, and
@@ -99,12 +101,35 @@ public class RecordGolden {
 
     private static Map<String, CoordinatorRecord> samples() {
         Map<String, CoordinatorRecord> s = new TreeMap<>();
+        offsets(s);
         groups(s);
         members(s);
         targets(s);
         currents(s);
         topologies(s);
         return s;
+    }
+
+    private static void offsets(Map<String, CoordinatorRecord> s) {
+        OffsetCommitValue full = new OffsetCommitValue().setOffset(42).setLeaderEpoch(7).setMetadata("AgAAAZ3cZ0CLAAAAAA==")
+            .setCommitTimestamp(1790000000123L).setTopicId(new Uuid(0x0102030405060708L, 0x090a0b0c0d0e0f10L));
+        s.put("01-full", offset(4, full));
+        s.put("01-no-topic-id", offset(4, full.duplicate().setTopicId(Uuid.ZERO_UUID)));
+        s.put("01-least", offset(4, new OffsetCommitValue().setOffset(-1).setLeaderEpoch(-1).setMetadata("").setCommitTimestamp(0)));
+        s.put("01-unicode", CoordinatorRecord.record(new OffsetCommitKey().setGroup("группа").setTopic("тема-Ω").setPartition(Integer.MAX_VALUE),
+            new ApiMessageAndVersion(full.duplicate().setMetadata("メタ😀"), (short) 4)));
+        s.put("01-expiring", offset(1, full.duplicate().setExpireTimestamp(1790000099999L)));
+        s.put("01-version-0", offset(0, full));
+        s.put("01-version-2", offset(2, full));
+        s.put("01-version-3", offset(3, full));
+        s.put("01-legacy-key", CoordinatorRecord.record(new LegacyOffsetCommitKey().setGroup("g").setTopic("t-1").setPartition(3),
+            new ApiMessageAndVersion(full, (short) 1)));
+        s.put("01-tombstone", GroupCoordinatorRecordHelpers.newOffsetCommitTombstoneRecord("g", "t-1", 3));
+    }
+
+    private static CoordinatorRecord offset(int version, OffsetCommitValue v) {
+        return CoordinatorRecord.record(new OffsetCommitKey().setGroup("g").setTopic("t-1").setPartition(3),
+            new ApiMessageAndVersion(v, (short) version));
     }
 
     private static void groups(Map<String, CoordinatorRecord> s) {
