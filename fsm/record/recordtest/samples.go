@@ -59,7 +59,7 @@ func offsets() []Sample {
 		})),
 		sample("01-full", k, &full),
 		sample("01-least", k, &record.OffsetCommit{Offset: -1, LeaderEpoch: -1, ExpireTimestampMs: -1}),
-		readOnly(sample("01-legacy-key", k, withoutEpoch)),
+		readOnly(sample("01-legacy", k, withoutEpoch)),
 		sample("01-no-topic-id", k, withoutID),
 		sample("01-tombstone", k, nil),
 		sample("01-unicode", record.Key{Type: record.TypeOffsetCommit, Group: "группа", Topic: "тема-Ω", ID: math.MaxInt32},

@@ -122,8 +122,9 @@ public class RecordGolden {
         s.put("01-version-0", offset(0, full));
         s.put("01-version-2", offset(2, full));
         s.put("01-version-3", offset(3, full));
-        s.put("01-legacy-key", CoordinatorRecord.record(new LegacyOffsetCommitKey().setGroup("g").setTopic("t-1").setPartition(3),
-            new ApiMessageAndVersion(full, (short) 1)));
+        s.put("01-legacy", CoordinatorRecord.record(new LegacyOffsetCommitKey().setGroup("g").setTopic("t-1").setPartition(3),
+            new ApiMessageAndVersion(new LegacyOffsetCommitValue().setOffset(42).setMetadata("AgAAAZ3cZ0CLAAAAAA==")
+                .setCommitTimestamp(1790000000123L), (short) 0)));
         s.put("01-tombstone", GroupCoordinatorRecordHelpers.newOffsetCommitTombstoneRecord("g", "t-1", 3));
     }
 
