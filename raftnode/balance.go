@@ -21,6 +21,7 @@ func (n *Node) supervise() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	var moved, aside time.Time
+	var was bool
 	for {
 		select {
 		case <-n.stopping:
@@ -30,11 +31,16 @@ func (n *Node) supervise() {
 				g.watch(now)
 				g.snapshotBySize()
 			}
-			if n.evacuated.Load() {
-				if now.Sub(aside) >= n.cfg.Timing.Drain {
+			is := n.aside()
+			if is {
+				if !was || now.Sub(aside) >= n.cfg.Timing.Drain {
 					n.stayAside()
 					aside = time.Now()
 				}
+			} else if was {
+				n.lastWord()
+			}
+			if was = is; is {
 				continue
 			}
 			if n.cfg.Timing.Balance > 0 && now.Sub(moved) >= n.cfg.Timing.Balance && n.balance(now) {
@@ -63,9 +69,10 @@ func (n *Node) Evacuate(ctx context.Context) map[uint32]error {
 	return n.handOver(ctx)
 }
 
-// lastWord says that the node is back where it was readmitted while it said that it leaves.
+// lastWord says that the node is back, unless it is still to be left alone: it may have been readmitted while it said that it
+// leaves.
 func (n *Node) lastWord() {
-	if !n.evacuated.Load() && !n.draining.Load() {
+	if !n.aside() && !n.draining.Load() {
 		n.say(kindBack)
 	}
 }
@@ -73,15 +80,13 @@ func (n *Node) lastWord() {
 // Readmit ends what Evacuate began: the balancers give this node its share again.
 func (n *Node) Readmit() {
 	n.evacuated.Store(false)
-	if !n.draining.Load() {
-		n.say(kindBack)
-	}
+	n.lastWord()
 }
 
 // Evacuated says whether the node is kept from leading.
 func (n *Node) Evacuated() bool { return n.evacuated.Load() }
 
-// stayAside says again that this node is drained, since that is forgotten, and hands on what it came to lead.
+// stayAside says again that this node leads nothing, since that is forgotten, and hands on what it came to lead.
 func (n *Node) stayAside() {
 	select {
 	case n.handing <- struct{}{}:
@@ -97,7 +102,7 @@ func (n *Node) stayAside() {
 	n.say(kindLeaving)
 	defer n.lastWord()
 	for g, err := range n.handOver(ctx) {
-		n.groups[g].log.Debug("drained, but leadership stays here for now", "error", err)
+		n.groups[g].log.Debug("leads nothing, but leadership stays here for now", "error", err)
 	}
 }
 

@@ -109,13 +109,13 @@ func TestAFullDiskTakesANodeOut(t *testing.T) {
 			t.Errorf("another node leads after %v", gap)
 		}
 		acked = append(acked, c.write(0, "meanwhile", func() bool { return time.Since(begin) > 5*time.Second })...)
-		for g := range uint32(2) {
-			if s := n.Group(g).Status(); s.Role != Stopped {
-				t.Errorf("group %d: the node whose disk is full is %v", g, s.Role)
-			}
-		}
 		term := c.nodes[l].Group(0).Status().Term
 		time.Sleep(time.Minute)
+		for g := range uint32(2) {
+			if s := n.Group(g).Status(); s.Role != Follower || s.Leader < 0 || s.Leader == int32(full) {
+				t.Errorf("group %d: the node whose disk is full is %v and knows %d as the leader", g, s.Role, s.Leader)
+			}
+		}
 		if now := c.nodes[c.leader(0)].Group(0).Status().Term; now != term {
 			t.Errorf("term %d became %d", term, now)
 		}
@@ -142,11 +142,16 @@ func TestTwoFullDisksStopTheCluster(t *testing.T) {
 		}
 		acked = append(acked, c.write(0, "more", func() bool { return c.nodes[second].Storage() != nil })...)
 		c.eventually("nobody serves", func() bool { return c.serving(0) < 0 })
-		for range 100 {
+		for range 300 {
 			if l := c.serving(0); l >= 0 {
 				t.Fatalf("node %d serves without a majority", l)
 			}
 			time.Sleep(100 * time.Millisecond)
+		}
+		terms := c.terms()
+		time.Sleep(time.Minute)
+		if now := c.terms(); !slices.Equal(now, terms) {
+			t.Errorf("elections in vain: terms %v, a minute later %v", terms, now)
 		}
 		disks[first].full.Store(false)
 		begin := time.Now()
@@ -158,6 +163,63 @@ func TestTwoFullDisksStopTheCluster(t *testing.T) {
 		disks[second].full.Store(false)
 		c.eventually("all are back", func() bool { return c.nodes[second].Group(0).Status().Role != Stopped })
 		c.mustHold(0, acked)
+	})
+}
+
+// terms are the terms of all groups on their nodes' disks.
+func (c *cluster) terms() (terms []uint64) {
+	for _, n := range c.nodes {
+		for _, g := range n.Groups() {
+			term, err := g.disk.number(termKey)
+			if err != nil {
+				c.t.Error(err)
+			}
+			terms = append(terms, term)
+		}
+	}
+	return terms
+}
+
+// TestOneNodeAloneOnAFullDisk: it serves nothing until there is room, without elections in vain, and then has all it had.
+func TestOneNodeAloneOnAFullDisk(t *testing.T) {
+	virtual(t, 1, 2, noBalance, func(t *testing.T, c *cluster) {
+		disk := &fullFS{FS: seglog.OS}
+		c.disk = func(int) seglog.FS { return disk }
+		c.startAll()
+		c.leader(0)
+		disk.full.Store(true)
+		acked := c.write(0, "filling", func() bool { return c.nodes[0].Storage() != nil })
+		time.Sleep(10 * time.Second)
+		terms := c.terms()
+		time.Sleep(time.Minute)
+		if now := c.terms(); !slices.Equal(now, terms) || c.serving(0) >= 0 {
+			t.Errorf("terms %v, a minute later %v; serves: %v", terms, now, c.serving(0) >= 0)
+		}
+		disk.full.Store(false)
+		c.leader(0)
+		c.mustPropose(0, 0, "after")
+		c.mustHold(0, acked)
+	})
+}
+
+// TestLeadershipIsHandedOverBeforeTheLogIsFull: no request fails where other nodes have room.
+func TestLeadershipIsHandedOverBeforeTheLogIsFull(t *testing.T) {
+	fullDisks(t, func(t *testing.T, c *cluster, disks []*fullFS) {
+		full := c.leader(0)
+		n := c.nodes[full]
+		disks[full].full.Store(true)
+		c.write(0, "filling", func() bool { noRoom, _ := n.entries.Room(); return noRoom != nil })
+		c.eventually("another node leads", func() bool { l := c.serving(0); return l >= 0 && l != full })
+		if err := n.Storage(); err != nil {
+			t.Fatalf("the log is full already: %v", err)
+		}
+		if err := c.nodes[c.leader(0)].Group(0).Transfer(t.Context(), int32(full)); !errors.Is(err, ErrAway) {
+			t.Errorf("a transfer to the node without room: %v", err)
+		}
+		disks[full].full.Store(false)
+		c.eventually("the node may lead again", func() bool {
+			return c.nodes[c.leader(0)].Group(0).Transfer(t.Context(), int32(full)) == nil
+		})
 	})
 }
 

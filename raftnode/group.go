@@ -51,8 +51,10 @@ type Group struct {
 	// stuckSince is since when raft leads without Elected having been told, refusedSince since when all proposals are
 	// refused for a transfer; zero when not.
 	stuckSince, refusedSince time.Time
-	restarts                 uint64
-	caughtUp                 bool // see Node.Ready
+	// aloneSince is since when this node, whose log is full, knows no other node that leads; zero when not.
+	aloneSince time.Time
+	restarts   uint64
+	caughtUp   bool // see Node.Ready
 }
 
 // ID is the group's number.

@@ -241,15 +241,8 @@ func (g *Group) noteTransferRefusal(err error) {
 // instance is restarted in place, which clears what the library may have got wrong.
 func (g *Group) watch(now time.Time) {
 	in := g.inst.Load()
-	if in != nil && !in.trans.muted.Load() {
-		if err := g.node.Storage(); err != nil {
-			// It can vote but store nothing: it must not disturb the others by being elected again and again.
-			g.giveUp(in, err.Error())
-			if !errors.Is(err, ErrNoRoom) {
-				g.node.endProcess(err)
-			}
-			return
-		}
+	if in != nil && !in.trans.muted.Load() && g.watchStorage(in, now) {
+		return
 	}
 	if in == nil || in.raft.State() != raft.Leader || in.trans.muted.Load() {
 		return

@@ -79,6 +79,16 @@ func connEnded(args []any) bool {
 	return false
 }
 
+// lacksRoom says whether an error among the arguments of a line is that the log is full, which the log itself tells.
+func lacksRoom(args []any) bool {
+	for _, a := range args {
+		if err, ok := a.(error); ok && errors.Is(err, ErrNoRoom) {
+			return true
+		}
+	}
+	return false
+}
+
 // Trace drops the line.
 func (libraryLog) Trace(string, ...any) {}
 
@@ -94,7 +104,7 @@ func (l libraryLog) Warn(msg string, args ...any) { l.limited(hclog.Debug, msg, 
 // Error logs a warning, or at debug level what is ordinary.
 func (l libraryLog) Error(msg string, args ...any) {
 	level := hclog.Warn
-	if ordinary[msg] || connEnded(args) {
+	if ordinary[msg] || connEnded(args) || lacksRoom(args) {
 		level = hclog.Debug
 	}
 	l.limited(level, msg, args)

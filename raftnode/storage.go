@@ -16,8 +16,9 @@ const (
 	makeRoomEvery = 30 * time.Second
 )
 
-// Storage is why this node cannot store entries and therefore takes no part in any group; nil while it can. With ErrNoRoom
-// that ends by itself when there is room again, with ErrLogFailed by a restart of the process.
+// Storage is why this node cannot store entries, nil while it can. With ErrNoRoom that ends by itself when there is room
+// again: until then the node leads nothing, and follows only to know who leads. With ErrLogFailed it takes no part in any group
+// until its process is started anew.
 func (n *Node) Storage() error {
 	if err := n.entries.Err(); err != nil {
 		return err
@@ -47,9 +48,41 @@ func (n *Node) endProcess(err error) {
 // stop hearing from this node at once.
 func (g *Group) storeFailed() {
 	in := g.inst.Load()
-	if err := g.node.Storage(); err != nil && in != nil && !in.trans.muted.Load() {
+	if err := g.node.entries.Err(); err != nil && in != nil && !in.trans.muted.Load() {
 		g.giveUp(in, err.Error())
 	}
+}
+
+// alonePatience is how long a node whose log is full waits for another one that leads, in heartbeat timeouts.
+const alonePatience = 12
+
+// watchStorage ends an instance that is of no use, and says whether it did. After a failure of the log that is any: it could
+// vote and be elected, but store nothing. While the log is full, it is one that knows no leader: it would go on standing for
+// election, or have others do so in vain.
+func (g *Group) watchStorage(in *instance, now time.Time) bool {
+	if err := g.node.entries.Err(); err != nil {
+		g.giveUp(in, err.Error())
+		g.node.endProcess(err)
+		return true
+	}
+	full := g.node.Storage()
+	leader, ok := g.Leader()
+	g.mark(&g.aloneSince, full != nil && (!ok || leader == g.node.cfg.NodeID))
+	g.mu.Lock()
+	alone := g.aloneSince
+	g.mu.Unlock()
+	if alone.IsZero() || now.Sub(alone) < alonePatience*g.node.cfg.Timing.Heartbeat {
+		return false
+	}
+	g.giveUp(in, full.Error())
+	return true
+}
+
+// aside says whether this node should lead nothing as far as others can: it is drained, or its disk has no room for the
+// log's next segment. In the second case it goes on following, and leads where all others are in the same state.
+func (n *Node) aside() bool {
+	noRoom, _ := n.entries.Room()
+	return noRoom != nil || n.evacuated.Load()
 }
 
 // awaitStorage waits until the node can store entries; false when it stops meanwhile.

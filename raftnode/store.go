@@ -36,6 +36,8 @@ type store struct {
 	// failed is called when entries could not be stored, fatal when a stable value could not; set before raft starts.
 	failed func()
 	fatal  func(error)
+	// storage is why the node cannot store entries.
+	storage func() error
 
 	mu     sync.RWMutex
 	stable map[string][]byte // what the file holds, as far as asked or set
@@ -187,6 +189,12 @@ func (s *store) Set(key, val []byte) error {
 	s.mu.RUnlock()
 	if ok && old != nil && bytes.Equal(old, val) {
 		return nil
+	}
+	if s.storage != nil && bytes.Equal(key, voteKey) {
+		// Whoever is elected by the vote of a node that can store nothing could commit nothing.
+		if err := s.storage(); err != nil {
+			return err
+		}
 	}
 	if err := s.bolt.Set(key, val); err != nil {
 		s.mu.Lock()

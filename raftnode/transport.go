@@ -26,6 +26,7 @@ type transport struct {
 	stream  *streamLayer
 	planned *atomic.Uint64
 	muted   atomic.Bool
+	storage func() error  // why this node cannot store entries
 	repeat  time.Duration // pause before an unanswered heartbeat is sent again
 	epoch   time.Time
 	peers   []*peer // without this node
@@ -67,6 +68,7 @@ func newTransport(n *Node, group uint32, planned *atomic.Uint64, log hclog.Logge
 		}),
 		stream:  s,
 		planned: planned,
+		storage: n.Storage,
 		repeat:  n.cfg.Timing.Heartbeat / repeatsPerTimeout,
 		epoch:   time.Now().Add(-1), // so that no time is 0
 	}
@@ -201,10 +203,17 @@ func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, 
 // retryStale repeats a request that failed on a pooled connection: after a restart of the peer all of them are dead,
 // and a vote that fails counts as refused.
 func (t *transport) retryStale(id raft.ServerID, request func() error) (err error) {
-	defer func() { t.note(t.peer(id), err) }()
+	defer func() {
+		if t.storage() == nil {
+			t.note(t.peer(id), err)
+		}
+	}()
 	for range pooledConns + 1 {
 		if t.muted.Load() {
 			return errMuted
+		}
+		if err := t.storage(); err != nil {
+			return err // it could be elected, but not lead
 		}
 		var dial *dialError
 		var timeout net.Error

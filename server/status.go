@@ -186,7 +186,7 @@ func (n *Node) Ready() error {
 		return errors.New("the node is stopping")
 	}
 	if err := n.raft.Storage(); err != nil {
-		return fmt.Errorf("the node takes no part in any shard: %w", err)
+		return fmt.Errorf("the node can store nothing and leads no shard: %w", err)
 	}
 	if !n.raft.Ready() {
 		return errors.New("the node has not caught up with the logs of all shards yet")

@@ -80,9 +80,9 @@ func (l *Log) tellRoom(err error) {
 }
 
 const (
-	lowMessage = "no room for the next log segment: when the present one is full, this node stops taking part in " +
-		"replication; make room"
-	fullMessage = "the log is full and there is no room for another segment: this node takes no part in replication until " +
+	lowMessage = "no room for the next log segment: other nodes are to lead, and when the present segment is full this node " +
+		"stores nothing any more; make room"
+	fullMessage = "the log is full and there is no room for another segment: this node stores nothing and leads nothing until " +
 		"there is; make room"
 )
 
