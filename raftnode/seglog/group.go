@@ -83,7 +83,8 @@ func (g *Group) StoreLog(e *raft.Log) error { return g.StoreLogs([]*raft.Log{e})
 
 // StoreLogs appends entries and returns when they are durable. An entry replaces what the group has from its index on;
 // one that leaves a gap removes what is before the gap (a snapshot covers it). After an error a part of the entries,
-// from the first on, may be in the log; none is after ErrTooLarge. The entries must not be changed any more.
+// from the first on, may be in the log; none is after ErrTooLarge. While the log is full (see [Log.Room]) it
+// stores none, also such as would fit. The entries must not be changed any more.
 func (g *Group) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
@@ -95,6 +96,9 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 			return fmt.Errorf("%w: index %d has %d bytes, and %d are possible", ErrTooLarge, e.Index, n, limit)
 		}
 		size += n
+	}
+	if noRoom, full := g.log.Room(); full {
+		return fmt.Errorf("%w: %w", ErrNoRoom, noRoom)
 	}
 	g.change <- struct{}{}
 	defer func() { <-g.change }()

@@ -164,6 +164,9 @@ func TestAFullDiskIsToldBeforeItHurts(t *testing.T) {
 		if !errors.Is(err, ErrNoRoom) || !errors.Is(err, errRoom) || l.Err() != nil || i < 8 {
 			t.Fatalf("entry %d: %v; log: %v", i, err, l.Err())
 		}
+		if err := l.Group(0).StoreLog(entry(i-1, 1, 1)); !errors.Is(err, ErrNoRoom) {
+			t.Errorf("a small entry in a full log: %v", err)
+		}
 		time.Sleep(150 * time.Second)
 		if low, full := strings.Count(out.String(), "[WARN]"), strings.Count(out.String(), "[ERROR]"); low != 1 || full != 3 {
 			t.Errorf("told %d times that it becomes full and %d times in 150 s that it is:\n%s", low, full, out)

@@ -44,6 +44,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 type fullDisk struct {
+	store   string
 	cluster *rig.Cluster
 	topic   string
 	cancel  context.CancelFunc
@@ -62,7 +63,7 @@ func newFullDisk(t *testing.T, store string) *fullDisk {
 	for i := range 3 {
 		mountDisk(t, filepath.Join(dir, fmt.Sprintf("node-%d", i+1), "data"))
 	}
-	d := &fullDisk{topic: "disk.in", tried: map[string]int64{}, acked: map[string]int64{}, made: map[string]int32{}}
+	d := &fullDisk{store: store, topic: "disk.in", tried: map[string]int64{}, acked: map[string]int64{}, made: map[string]int32{}}
 	d.cluster = startClusterWith(t, 3, startUpstream(t, "kfake", dir), dir, map[string]any{"offsets.store": store})
 	createSized(t, d.cluster.Bootstrap(), diskParts, d.topic)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -282,7 +283,8 @@ func (d *fullDisk) two(t *testing.T) {
 	pause(t.Context(), answerWithin) // for answers on their way
 	offsets, groups := d.progress()
 	pause(t.Context(), 5*time.Second)
-	if now, made := d.progress(); !maps.Equal(now, offsets) || made != groups {
+	// Commits to the Kafka behind need no room: a leader goes on with them, since followers whose logs are full confirm it.
+	if now, made := d.progress(); d.store == "raft" && !maps.Equal(now, offsets) || made != groups {
 		t.Errorf("acknowledged without a majority: offsets %v, then %v; groups %d, then %d", offsets, now, groups, made)
 	}
 	makeRoom(t, a)
