@@ -364,4 +364,23 @@ var mutations = []mutation{
 		"			read = g.NumMembers() > 0 && g.ReadsTopic(topic)\n", "			read = g.NumMembers() < 0\n",
 		"coordinator/offsets", "TestFindDue",
 	},
+	{
+		1, "who is not a member any more commits nothing",
+		"coordinator/offsets/check.go",
+		"	if m == nil {\n		return coordinator.UnknownMemberID\n	}\n	if !req.Transactional", "	if m == nil {\n		return coordinator.None\n	}\n	if !req.Transactional",
+		"internal/sim", "TestHistories/raft",
+	},
+	{
+		1, "a member commits nothing with an epoch from before it was given the task",
+		"coordinator/offsets/check.go",
+		"req.MemberEpoch < epoch && grantedBy(g, m, req)", "req.MemberEpoch < epoch",
+		"internal/sim", "TestHistories/upstream",
+	},
+	{
+		3, "nothing is acknowledged before a quorum has it",
+		"coordinator/shard/batch.go",
+		"	m.open, m.inflight = nil, b\n",
+		"	m.open, m.inflight = nil, b\n	for _, c := range b.parked {\n		c.Done.CallDone(c)\n	}\n	b.parked, b.tasks = nil, nil\n",
+		"internal/sim", "TestHistories/raft",
+	},
 }
