@@ -18,9 +18,9 @@ type batch struct {
 	records []record.Record
 	rest    [][]record.Record // chunks that follow in entries of their own
 	bytes   int
-	journal map[record.Key]int            // where the journal entries are in records
-	groups  map[string]streams.GroupState // touched groups and their states before
-	order   []string                      // the touched groups, in the order of their first change
+	journal map[record.Key]int // where the journal entries are in records
+	groups  map[string]touched // what it changes of groups
+	order   []string           // the touched groups, in the order of their first change
 	parked  []*Call
 	effects []groupEffects
 	causes  []Event
@@ -32,6 +32,13 @@ type batch struct {
 	partial bool
 	// proposedAt is when the entry was handed to Raft; its commit proves leadership at that time.
 	proposedAt int64
+}
+
+// touched is what a batch changes of a group.
+type touched struct {
+	before streams.GroupState
+	// offsetsOnly says that nothing but offsets in the log is changed.
+	offsetsOnly bool
 }
 
 type groupEffects struct {
@@ -61,6 +68,16 @@ func (b *batch) touches(group string) bool {
 	return ok
 }
 
+// changes says whether the batch touches anything of the group that heartbeats see. Offsets in the log are nothing to them: the members
+// of a group that commits all the time need not wait for its entries.
+func (b *batch) changes(group string) bool {
+	if b == nil {
+		return false
+	}
+	t, ok := b.groups[group]
+	return ok && !t.offsetsOnly
+}
+
 // park holds an answer back until the batch is committed, since it saw the batch's changes.
 func (b *batch) park(c *Call, effects []streams.Effect, group string) {
 	b.parked = append(b.parked, c)
@@ -72,7 +89,7 @@ func (b *batch) park(c *Call, effects []streams.Effect, group string) {
 
 func (m *Machine) openBatch() *batch {
 	if m.open == nil {
-		m.open = &batch{groups: map[string]streams.GroupState{}}
+		m.open = &batch{groups: map[string]touched{}}
 	}
 	return m.open
 }
@@ -136,13 +153,16 @@ func (m *Machine) append(id string, records []record.Record, size int) error {
 		return err
 	}
 	b := m.openBatch()
-	if _, touched := b.groups[id]; !touched {
-		b.groups[id] = stateOf(m.working.Group(id))
+	t, again := b.groups[id]
+	if !again {
+		t = touched{before: stateOf(m.working.Group(id)), offsetsOnly: true}
 		b.order = append(b.order, id)
 		if soft := m.softOf(id); soft != nil {
 			b.due = append(b.due, due{id, soft.Due()})
 		}
 	}
+	t.offsetsOnly = t.offsetsOnly && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Key.Type != record.TypeOffsetCommit })
+	b.groups[id] = t
 	m.working = working
 	b.add(records)
 	return nil
@@ -255,7 +275,7 @@ func (m *Machine) Committed(now int64, id uint64) {
 func (m *Machine) settle(b *batch) {
 	for _, id := range b.order {
 		g := m.committed.Group(id)
-		if before, after := b.groups[id], stateOf(g); after != before {
+		if before, after := b.groups[id].before, stateOf(g); after != before {
 			m.host.Observe(Event{Group: id, Before: before, After: after})
 		}
 		if g == nil {
@@ -291,6 +311,7 @@ func (m *Machine) drain() {
 	tasks := m.queue
 	m.queue = nil
 	clear(m.queued)
+	clear(m.queuedOffsets)
 	if len(tasks) > 0 { // else they have their turn at the next Flush
 		m.serveHeld(max(2, m.options.MaxBatchDecisions/heldShare))
 	}
@@ -376,6 +397,7 @@ func (m *Machine) ProposalFailed(now int64, id uint64, notStarted bool) {
 	tasks = append(tasks, m.queue...)
 	m.inflight, m.open, m.queue = nil, nil, nil
 	clear(m.queued)
+	clear(m.queuedOffsets)
 	m.working = m.committed
 	for _, b := range slices.Backward(refused) {
 		m.undo(b)

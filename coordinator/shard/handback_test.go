@@ -75,6 +75,9 @@ func TestAGroupWhoseOffsetsCannotGoUpstreamStays(t *testing.T) {
 	if !v.done || v.Err == nil || v.Err.Code != coordinator.CoordinatorNotAvailable {
 		t.Errorf("%v %v", v.done, v.Err)
 	}
+	r.ForeignChecked(r.now, "g", noForeign, nil) // asked before the group gets a member
+	r.Flush()
+	r.commitAll()
 	if !joined.done || c.Err != nil || r.fetched("g")[0] != 7 {
 		t.Errorf("joined %v %v, offsets %v", joined.done, c.Err, r.fetched("g"))
 	}

@@ -15,7 +15,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		m.finishHeartbeat(c, r, &streams.Decision{Reply: streams.HeartbeatResponse{Err: err}})
 		return
 	}
-	if m.waits(r.GroupID) {
+	if m.awaitsChange(r.GroupID) {
 		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
 		return
 	}
@@ -69,7 +69,7 @@ func (m *Machine) heartbeat(c *Call, r *streams.HeartbeatRequest) {
 		m.applySoft(r.GroupID, soft, &d.Soft)
 	}
 	m.holdOrAnswer(e, c, r, &d, env.Settings)
-	if c.holdable && !m.open.touches(r.GroupID) {
+	if c.holdable && !m.open.changes(r.GroupID) {
 		if m.hold(c, false) {
 			m.runEffects(e.id, d.Effects)
 			return
@@ -99,7 +99,7 @@ func (m *Machine) finishHeartbeat(c *Call, r *streams.HeartbeatRequest, d *strea
 	if d.Reply.Err != nil {
 		m.host.Observe(Event{Group: r.GroupID, Member: r.MemberID, Refused: d.Reply.Err})
 	}
-	if m.open.touches(r.GroupID) {
+	if m.open.changes(r.GroupID) {
 		m.open.park(c, d.Effects, r.GroupID)
 		return
 	}

@@ -126,7 +126,7 @@ func (m *Machine) unhold(h *held) *Call {
 func (m *Machine) letGo(h *held) {
 	listed := h.over
 	h.over, h.cut = true, true
-	if !m.paused && m.proven() && !m.waits(h.request.GroupID) && m.decideHeld(h) || listed {
+	if !m.paused && m.proven() && !m.awaitsChange(h.request.GroupID) && m.decideHeld(h) || listed {
 		return
 	}
 	m.kept.over = append(m.kept.over, h)

@@ -93,6 +93,7 @@ func (m *Machine) resign() {
 	}
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
+	clear(m.queuedOffsets)
 	clear(m.foreign)
 	m.groups, m.takingOver, m.sweeps = map[string]*group{}, 0, nil
 	m.timers, m.kept = newTimers(), newHolds()

@@ -39,7 +39,7 @@ func (m *Machine) world() offsets.World {
 // is answered when its records are committed. The log orders it with what takes the task from its member.
 func (m *Machine) logCommit(c *Call, r *offsets.CommitRequest) {
 	if m.waits(r.GroupID) {
-		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c, offsets: true})
 		return
 	}
 	if r.Transactional {
@@ -68,7 +68,7 @@ func (m *Machine) logCommit(c *Call, r *offsets.CommitRequest) {
 // writeOffsets takes a decision about offsets, and has its call answered when it is committed. It says whether the decision
 // stands.
 func (m *Machine) writeOffsets(c *Call, group string, d *streams.Decision, counts OffsetCounts) bool {
-	if !m.write(task{group: strings.Clone(group), call: c}, d) {
+	if !m.write(task{group: strings.Clone(group), call: c, offsets: true}, d) {
 		return false
 	}
 	m.open.parked = append(m.open.parked, c)
@@ -88,7 +88,7 @@ func (m *Machine) answer(c *Call, response any, group string) {
 
 func (m *Machine) fetchLogged(c *Call, r *offsets.FetchRequest) {
 	if m.waits(r.GroupID) {
-		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c, offsets: true})
 		return
 	}
 	g := m.working.Group(r.GroupID)
@@ -102,7 +102,7 @@ func (m *Machine) fetchLogged(c *Call, r *offsets.FetchRequest) {
 
 func (m *Machine) deleteLogged(c *Call, r *offsets.DeleteRequest) {
 	if m.waits(r.GroupID) {
-		m.enqueue(task{group: strings.Clone(r.GroupID), call: c})
+		m.enqueue(task{group: strings.Clone(r.GroupID), call: c, offsets: true})
 		return
 	}
 	g := m.working.Group(r.GroupID)

@@ -300,3 +300,45 @@ func TestAFetchFromTheLogIsFenced(t *testing.T) {
 		}
 	}
 }
+
+// A group that commits all the time does not keep its members waiting: heartbeats without news are answered while commits are
+// under way, and those that change something after the commits that came before.
+func TestHeartbeatsDoNotWaitForCommits(t *testing.T) {
+	r := newLogRig(t)
+	h := r.joined("g", "a")
+	r.send(report("g", "a", h.MemberEpoch, r.committed.Group("g").Member("a").Current.Assigned.Active))
+	r.commitAll()
+	_, first := r.send(commit("g", "a", h.MemberEpoch))
+	_, second := r.send(commit("g", "a", h.MemberEpoch)) // waits for its turn
+	for range 3 {
+		if _, a := r.send(beat("g", "a", h.MemberEpoch)); !a.done || first.done || second.done {
+			t.Fatalf("answered %v, commits %v %v", a.done, first.done, second.done)
+		}
+	}
+	c, left := r.send(beat("g", "a", streams.LeaveEpoch))
+	_, late := r.send(beat("g", "a", h.MemberEpoch))
+	if left.done || late.done {
+		t.Fatal("a change is answered before it is committed")
+	}
+	r.commitAll()
+	if !first.done || !second.done || !left.done || c.Err != nil || r.fetched("g")[0] != 7 {
+		t.Errorf("commits %v %v, left %v %v", first.done, second.done, left.done, c.Err)
+	}
+}
+
+// After a refused proposal everything keeps its order.
+func TestHeartbeatsDoNotOvertakeCommitsThatAreRetried(t *testing.T) {
+	r := newLogRig(t)
+	h := r.joined("g", "a")
+	c, _ := r.send(commit("g", "a", h.MemberEpoch))
+	r.ProposalFailed(r.now, r.inflight.id, true)
+	_, left := r.send(beat("g", "a", streams.LeaveEpoch))
+	r.now += retryProposalMs
+	r.freshProof()
+	r.Tick(r.now)
+	r.Flush()
+	r.commitAll()
+	if !left.done || !cmp.Equal(codes(c), []coordinator.Code{0}) {
+		t.Errorf("left %v, %v", left.done, codes(c))
+	}
+}

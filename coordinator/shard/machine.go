@@ -67,8 +67,10 @@ type Machine struct {
 	open     *batch
 	queue    []task // decided when the entry in flight is committed
 	queued   map[string]int
-	nextID   uint64
-	retryAt  int64 // when a refused proposal is tried again; 0: nothing to retry
+	// queuedOffsets counts those of queued that are only about offsets in the log.
+	queuedOffsets map[string]int
+	nextID        uint64
+	retryAt       int64 // when a refused proposal is tried again; 0: nothing to retry
 
 	// graceUntil is until when nobody is expired, because the process was paused and could not hear anybody.
 	graceUntil int64
@@ -95,6 +97,8 @@ type Machine struct {
 // task is a decision that waits for its turn: a call, or an internal one.
 type task struct {
 	group string
+	// offsets says that the task is only about offsets in the log.
+	offsets bool
 	// call is what waits for an answer; nil where nobody does.
 	call *Call
 	// internal decides where the call's own decision is not meant; false says that there is nothing left to decide.
@@ -110,7 +114,7 @@ type task struct {
 func New(host Host, options Options) *Machine {
 	return &Machine{
 		host: host, options: options, creationError: host.CreationError, evolve: fsm.State.EvolveAll,
-		groups: map[string]*group{}, queued: map[string]int{},
+		groups: map[string]*group{}, queued: map[string]int{}, queuedOffsets: map[string]int{},
 		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{},
 		timers: newTimers(), kept: newHolds(),
 	}
@@ -268,6 +272,14 @@ func (m *Machine) waits(group string) bool {
 	return m.inflight.touches(group) || len(m.queue) > 0 && m.queued[group] > 0
 }
 
+// awaitsChange is waits for heartbeats, to which offsets in the log are nothing.
+func (m *Machine) awaitsChange(group string) bool {
+	if m.retryAt != 0 { // they would overtake what is queued
+		return m.waits(group)
+	}
+	return m.inflight.changes(group) || len(m.queue) > 0 && m.queued[group] > m.queuedOffsets[group]
+}
+
 // unsettled says whether the group has changes that are not committed, or calls that wait for their turn.
 func (m *Machine) unsettled(group string) bool { return m.waits(group) || m.open.touches(group) }
 
@@ -275,6 +287,9 @@ func (m *Machine) unsettled(group string) bool { return m.waits(group) || m.open
 func (m *Machine) enqueue(t task) {
 	m.queue = append(m.queue, t)
 	m.queued[t.group]++
+	if t.offsets {
+		m.queuedOffsets[t.group]++
+	}
 }
 
 // holds says that a group is ours from the moment it is decided on until its deletion is committed: "not ours" sends
