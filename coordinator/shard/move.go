@@ -104,7 +104,7 @@ func movable(g *fsm.Group, id string) *coordinator.Error {
 	case g == nil:
 		return coordinator.Errorf(coordinator.GroupIDNotFound, "Group %s not found.", id)
 	case g.NumMembers() > 0:
-		return coordinator.Errorf(coordinator.NonEmptyGroup, "Group %s has %d members; only the offsets of an empty group can be moved.", id, g.NumMembers())
+		return coordinator.Errorf(coordinator.NonEmptyGroup, "Group %s has members (%d); only the offsets of an empty group can be moved.", id, g.NumMembers())
 	}
 	return nil
 }

@@ -309,7 +309,7 @@ func TestMovesThatAreRefused(t *testing.T) {
 	refused("no group", coordinator.GroupIDNotFound, "g not found")
 	s.send(join("g", "a"))
 	s.settles()
-	refused("a member", coordinator.NonEmptyGroup, "1 members")
+	refused("a member", coordinator.NonEmptyGroup, "has members (1)")
 	s.send(beat("g", "a", -1))
 	s.settles()
 
