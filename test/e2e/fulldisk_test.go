@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ func TestFullDisk(t *testing.T) {
 			d := newFullDisk(t, store)
 			d.one(t)
 			d.two(t)
+			d.broken(t)
 			d.verify(t)
 		})
 	}
@@ -300,6 +302,62 @@ func (d *fullDisk) two(t *testing.T) {
 	d.goesOn(t, "with room everywhere")
 }
 
+// broken has a write of the log fail, on a disk that lacks the blocks which the log had reserved: the process ends, says
+// why, and one that is started anew goes on when the disk is well again.
+func (d *fullDisk) broken(t *testing.T) {
+	n := d.cluster.Nodes[0]
+	if err := n.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(n.Dir, "log", "*.seg"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("log segments of node %d: %v, %v", n.ID, segments, err)
+	}
+	for _, s := range segments {
+		loseBlocks(t, s)
+	}
+	fill(t, n)
+	if err := n.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.Done():
+	case <-time.After(fullWithin):
+		t.Fatalf("node %d goes on with a log that cannot be written\n%s", n.ID, n.Tail(20))
+	}
+	const line = "the disk of data.dir failed; this process ends"
+	if b, _ := os.ReadFile(n.Log); !strings.Contains(string(b), line) || n.Err() == nil {
+		t.Errorf("node %d ended with %v and without %q in its log", n.ID, n.Err(), line)
+	}
+	d.goesOn(t, "with a node that ended over its disk")
+	makeRoom(t, n)
+	d.awaitBack(t, n)
+	d.goesOn(t, "with the node back")
+}
+
+// loseBlocks makes a hole of what was not written of a file yet, which reads as before but has no blocks.
+func loseBlocks(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const page = 4096
+	end := (len(bytes.TrimRight(b, "\x00")) + page - 1) / page * page
+	if end >= len(b) {
+		return
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	const punchHole, keepSize = 2, 1
+	if err := syscall.Fallocate(int(f.Fd()), punchHole|keepSize, int64(end), int64(len(b)-end)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // verify compares what was acknowledged with what there is.
 func (d *fullDisk) verify(t *testing.T) {
 	d.cancel()
@@ -309,6 +367,9 @@ func (d *fullDisk) verify(t *testing.T) {
 	}
 	for group, least := range d.acked {
 		got := fetchOffsets(t, d.cluster.Bootstrap(), group, d.topic, diskParts)
+		if out, err := d.cluster.CLI(t.Context(), d.cluster.Nodes[0], "groups", "offsets", group, "-o", "json"); err != nil || !strings.Contains(out, fmt.Sprintf(`"store": %q`, d.store)) {
+			t.Errorf("group %s is to have its offsets in store %s: %v\n%s", group, d.store, err, out)
+		}
 		for part, n := range got {
 			if n < least || n > d.tried[group] {
 				t.Errorf("%s-%d of %s is at %d; %d was acknowledged and %d the last that was sent", d.topic, part, group, n, least, d.tried[group])
