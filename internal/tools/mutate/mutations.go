@@ -383,4 +383,22 @@ var mutations = []mutation{
 		"	m.open, m.inflight = nil, b\n	for _, c := range b.parked {\n		c.Done.CallDone(c)\n	}\n	b.parked, b.tasks = nil, nil\n",
 		"internal/sim", "TestHistories/raft",
 	},
+	{
+		4, "a full log can be compacted: what frees its segments has a reserve",
+		"raftnode/seglog/segment.go",
+		"	return s.size / 64\n", "	return 0\n",
+		"raftnode/seglog", "TestCompactionFreesAFullLog",
+	},
+	{
+		4, "a node whose log is full starts no elections in vain",
+		"raftnode/storage.go",
+		"	g.giveUp(in, full.Error())\n", "",
+		"raftnode", "TestOneNodeAloneOnAFullDisk",
+	},
+	{
+		4, "a node whose disk has no room for the log lets others lead before the log is full",
+		"raftnode/storage.go",
+		"	return noRoom != nil || n.evacuated.Load()\n", "	return noRoom != nil && n.evacuated.Load()\n",
+		"raftnode", "TestLeadershipIsHandedOverBeforeTheLogIsFull",
+	},
 }
