@@ -159,6 +159,42 @@ func TestARepeatedDeletionIsDone(t *testing.T) {
 	}
 }
 
+// TestACommitThatMayBeStoredIsNotRefused: its member is gone when the next leader looks at it, and was there when the one before
+// did. Who is told that it was refused takes it for not stored.
+func TestACommitThatMayBeStoredIsNotRefused(t *testing.T) {
+	const unknownMember, notAvailable = 25, 15
+	for _, leader := range []int32{1, 2} { // at this node, and by the hop
+		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
+		w.fences = true
+		w.lead(leader)
+		c := dialPort(t, w.nodes[0].addr())
+		for i, version := range []int16{2, 9} {
+			group := []string{"ours", "theirs"}[i]
+			w.hold(group)
+			w.mu.Lock()
+			w.unsure[leader] = 1
+			w.mu.Unlock()
+			req := commit(group, "in", [16]byte{}, 3)
+			if r := do[*kmsg.OffsetCommitResponse](c, req, version); r.Topics[0].Partitions[0].ErrorCode != notAvailable {
+				t.Errorf("leader %d, v%d: %+v", leader, version, r)
+			}
+			if r := do[*kmsg.OffsetCommitResponse](c, req, version); r.Topics[0].Partitions[0].ErrorCode != unknownMember {
+				t.Errorf("leader %d, v%d: one that the client repeats: %+v", leader, version, r)
+			}
+			w.mu.Lock()
+			w.unsure[leader] = 1
+			w.held[group].offsets = map[string]map[int32]int64{}
+			w.mu.Unlock()
+			txn := kmsg.NewPtrTxnOffsetCommitRequest()
+			txn.Group, txn.MemberID, txn.Generation = group, "m", 5
+			txn.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "in", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: 3}}}}
+			if r := do[*kmsg.TxnOffsetCommitResponse](c, txn, 3); r.Topics[0].Partitions[0].ErrorCode != notAvailable {
+				t.Errorf("leader %d, transaction: %+v", leader, r)
+			}
+		}
+	}
+}
+
 // hangUp closes a client's connection and waits until its node can see that.
 func hangUp(t *testing.T, g *Gateway, c *wire) {
 	t.Helper()

@@ -13,7 +13,8 @@ import (
 
 // settled is the client's answer to a request that the gateway itself repeated after an attempt with an unknown outcome.
 // A leave or a deletion that finds nothing left to do was done by an earlier attempt; the client knows of one request
-// only.
+// only. A commit that is refused may have been stored by an earlier attempt, when its member might still commit: the client is told to
+// ask again, since what is refused is not stored.
 func settled(frame, answer []byte) []byte {
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
@@ -24,8 +25,51 @@ func settled(frame, answer []byte) []byte {
 		return settledLeave(h, body, answer)
 	case protocol.KeyDeleteGroups:
 		return settledDelete(h, answer)
+	case protocol.KeyOffsetCommit:
+		resp := kmsg.NewPtrOffsetCommitResponse()
+		return settledCommit(h, answer, resp, func(yield func(*int16)) {
+			for i := range resp.Topics {
+				for j := range resp.Topics[i].Partitions {
+					yield(&resp.Topics[i].Partitions[j].ErrorCode)
+				}
+			}
+		})
+	case protocol.KeyTxnOffsetCommit:
+		resp := kmsg.NewPtrTxnOffsetCommitResponse()
+		return settledCommit(h, answer, resp, func(yield func(*int16)) {
+			for i := range resp.Topics {
+				for j := range resp.Topics[i].Partitions {
+					yield(&resp.Topics[i].Partitions[j].ErrorCode)
+				}
+			}
+		})
 	}
 	return answer
+}
+
+// settledCommit makes COORDINATOR_NOT_AVAILABLE of the codes that say that a member may not commit. codes are those of resp, once
+// it is read.
+func settledCommit(h protocol.Header, answer []byte, resp kmsg.Response, codes func(func(*int16))) []byte {
+	_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
+	if err != nil {
+		return answer
+	}
+	resp.SetVersion(h.Version)
+	if err := resp.ReadFrom(body); err != nil {
+		return answer
+	}
+	changed := false
+	codes(func(code *int16) {
+		switch coordinator.Code(*code) {
+		case coordinator.UnknownMemberID, coordinator.StaleMemberEpoch, coordinator.IllegalGeneration, coordinator.GroupIDNotFound:
+			*code = int16(coordinator.CoordinatorNotAvailable)
+			changed = true
+		}
+	})
+	if !changed {
+		return answer
+	}
+	return protocol.AppendResponse(nil, h, resp)
 }
 
 // heartbeatCodeAt is where the error code stands in a heartbeat's answer frame: behind the length, the correlation id, no

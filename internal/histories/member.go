@@ -223,7 +223,9 @@ func (m *member) told(r *kmsg.StreamsGroupHeartbeatResponse, reported bool, sent
 		m.full = false
 		for p, t := range m.tasks {
 			if t.given && t.reported > 0 {
-				left[p] = t
+				if t.epoch < m.epoch { // in the epoch that it has, Kafka lets a member commit anything
+					left[p] = t
+				}
 				delete(m.tasks, p)
 				l.Log.Add(Op{Kind: Release, Partition: l.partition(p), Call: t.reported, Return: back, Tenure: t.tenure, Epoch: t.epoch})
 			}
