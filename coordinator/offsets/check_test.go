@@ -27,6 +27,17 @@ func active(sub string, partitionEpochs ...int32) topology.Tasks {
 // "both" a source of both.
 func group(t *testing.T, drop ...record.Type) *fsm.Group {
 	t.Helper()
+	g, err := buildGroup(drop...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g == nil {
+		t.Fatal("no group")
+	}
+	return g
+}
+
+func buildGroup(drop ...record.Type) (*fsm.Group, error) {
 	key := func(typ record.Type, member string) record.Key {
 		return record.Key{Type: typ, Group: "g", Member: member}
 	}
@@ -50,14 +61,7 @@ func group(t *testing.T, drop ...record.Type) *fsm.Group {
 		}
 	}
 	s, err := fsm.NewState().EvolveAll(records)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := s.Group("g")
-	if g == nil {
-		t.Fatal("no group")
-	}
-	return g
+	return s.Group("g"), err
 }
 
 func contains(types []record.Type, t record.Type) bool {
