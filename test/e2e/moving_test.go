@@ -251,22 +251,32 @@ func (m *move) takeOver(t *testing.T) {
 	if p.State != "Empty" || p.Held || p.Type != m.protocol || streams != (len(p.Subtopologies) == 2) || streams != (len(p.Settings) == 1) || len(p.Notes) > 0 {
 		t.Errorf("%+v", p)
 	}
-	if list, err := m.command("groups", "list"); err != nil || strings.Contains(list, m.name) {
-		t.Errorf("what is only shown changed something: %v\n%s", err, list)
-	}
+	m.listed(t, false)
 	if out, err := m.command("import", "--from-upstream", m.name, "--yes"); err != nil || !strings.Contains(out, "is coordd's now") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if diff := cmp.Diff(want, m.offsets(t.Context(), t)); diff != "" {
 		t.Errorf("offsets after the import (-before +after):\n%s", diff)
 	}
-	list, err := m.command("groups", "list", "--state", "Empty")
-	if err != nil || !strings.Contains(list, m.name) {
-		t.Errorf("%v\n%s", err, list)
-	}
+	m.listed(t, true)
 	topology, err := m.command("groups", "topology", m.name)
 	if err != nil || streams != strings.Contains(topology, m.name+"-by-word-repartition (3)") {
 		t.Errorf("%v\n%s", err, topology)
+	}
+}
+
+// listed waits until the asked node, which need not lead, knows whether coordd has the group, without members.
+func (m *move) listed(t *testing.T, want bool) {
+	t.Helper()
+	ctx := within(t, 20*time.Second)
+	for {
+		list, err := m.command("groups", "list", "--state", "Empty")
+		if err == nil && strings.Contains(list, m.name) == want {
+			return
+		}
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			t.Fatalf("listed is not %v: %v\n%s", want, err, list)
+		}
 	}
 }
 
@@ -281,8 +291,6 @@ func (m *move) giveBack(t *testing.T) {
 	if after := m.offsets(t.Context(), t); !maps.Equal(before, after) {
 		t.Errorf("offsets after the export (-before +after):\n%s", cmp.Diff(before, after))
 	}
-	if list, err := m.command("groups", "list"); err != nil || strings.Contains(list, m.name) {
-		t.Errorf("%v\n%s", err, list)
-	}
+	m.listed(t, false)
 	m.refused(t, "coordd has no group", "export", "--to-upstream", m.name)
 }
