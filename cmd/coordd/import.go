@@ -60,7 +60,7 @@ func exportCommand() *cobra.Command {
 		Use:   "export --to-upstream GROUP",
 		Short: "Give the group of an app back to the Kafka behind",
 		Long: `Gives the group of an app back, so that the app can run without coordd again: with group.protocol=classic, or with
-group.protocol=streams where the Kafka behind is 4.2 or newer. The app must be stopped. Its committed offsets are in the Kafka behind
+group.protocol=streams where the Kafka behind is newer than 4.2.0. The app must be stopped. Its committed offsets are in the Kafka behind
 already, or are written there (offsets.store=raft). What coordd knows besides is forgotten: epochs, topology, journal. Settings of the group
 stay in coordd for the case that it comes back.
 
@@ -110,7 +110,7 @@ func export(c *cobra.Command, f *adminFlags, client web.Client, group string) er
 	}
 	return f.print(c.OutOrStdout(), done, func(t *table) {
 		t.row(fmt.Sprintf("group %s is no longer coordd's; the Kafka behind has %s of it", done.Group, plural(done.Offsets, "committed offset")))
-		t.row("start the app with bootstrap.servers of that Kafka, and with group.protocol=classic, or streams where it is 4.2 or newer")
+		t.row("start the app with bootstrap.servers of that Kafka, and with group.protocol=classic, or streams where it is newer than 4.2.0")
 	})
 }
 

@@ -138,7 +138,7 @@ nothing was changed: add --yes to give the group back
 `, ""},
 		{"back, done", coordds, "export --to-upstream app --yes", 0, `
 group app is no longer coordd's; the Kafka behind has 2 committed offsets of it
-start the app with bootstrap.servers of that Kafka, and with group.protocol=classic, or streams where it is 4.2 or newer
+start the app with bootstrap.servers of that Kafka, and with group.protocol=classic, or streams where it is newer than 4.2.0
 `, ""},
 		{"back, with members", func(o *web.GroupOrigin) { coordds(o); o.NoExport = "group app has members: stop the app first" }, "export --to-upstream app --yes", 1, "", "has members"},
 		{"no group", nil, "import", 2, "", "--from-upstream"},

@@ -24,6 +24,8 @@ type moveCase struct {
 	kafka, protocol, guarantee string
 	// conf are settings of the classic app.
 	conf map[string]string
+	// store is where coordd keeps the offsets while it has the group.
+	store string
 }
 
 // TestAppsMoveAndGoBack moves a Streams app with state from the coordinator of a real Kafka to coordd and back, while its input goes
@@ -32,11 +34,12 @@ func TestAppsMoveAndGoBack(t *testing.T) {
 	// Members of a classic app stay for their session after it has stopped.
 	classic := map[string]string{"session.timeout.ms": "6000", "heartbeat.interval.ms": "1500"}
 	for _, c := range []moveCase{
-		{rig.KafkaVersion, "classic", exactlyOnce, classic},
-		{rig.KafkaVersion, "streams", exactlyOnce, nil},
-		{rig.OldKafka, "classic", exactlyOnce, classic},
+		{rig.KafkaVersion, "classic", exactlyOnce, classic, "upstream"},
+		{rig.KafkaVersion, "streams", exactlyOnce, nil, "upstream"},
+		{rig.KafkaVersion, "streams", atLeastOnce, nil, "raft"},
+		{rig.OldKafka, "classic", exactlyOnce, classic, "upstream"},
 	} {
-		t.Run(c.kafka+" "+c.protocol+" "+c.guarantee, func(t *testing.T) {
+		t.Run(c.kafka+" "+c.protocol+" "+c.store, func(t *testing.T) {
 			t.Parallel()
 			moveAndGoBack(t, c)
 		})
@@ -54,6 +57,9 @@ func moveAndGoBack(t *testing.T, c moveCase) {
 	}
 	closeApps(t, apps)
 	m.takeOver(t)
+	if m.store == "raft" {
+		m.moveOffsets(t)
+	}
 
 	apps = m.start(t, m.cluster.Bootstrap(), "streams")
 	if c.protocol == "streams" && !slices.ContainsFunc(apps, func(a *rig.App) bool { return len(a.State().Standby) > 0 }) {
@@ -76,7 +82,8 @@ type move struct {
 	dir     string
 	kafka   string
 	cluster *rig.Cluster
-	admin   *kadm.Client
+	// upstream asks the Kafka for offsets, and admin whoever has them now.
+	upstream, admin *kadm.Client
 }
 
 func startMove(t *testing.T, c moveCase) *move {
@@ -98,7 +105,8 @@ func startMove(t *testing.T, c moveCase) *move {
 	}
 	m.kafka = k.Bootstrap()
 	m.cluster = startCluster(t, 3, m.kafka, m.dir)
-	m.admin = kadm.NewClient(client(t, m.kafka))
+	m.upstream = kadm.NewClient(client(t, m.kafka))
+	m.admin = m.upstream
 	createTopics(t, m.kafka, m.name, "wordcount")
 	return m
 }
@@ -158,7 +166,7 @@ func ahead(before, now map[string]int64) bool {
 	return len(now) >= max(2*partitions, len(before))
 }
 
-// offsets are those that are committed upstream, by topic[partition].
+// offsets are those that are committed, by topic[partition].
 func (m *move) offsets(ctx context.Context, t *testing.T) map[string]int64 {
 	t.Helper()
 	committed := map[string]int64{}
@@ -280,11 +288,28 @@ func (m *move) listed(t *testing.T, want bool) {
 	}
 }
 
+// moveOffsets brings the offsets of the group into coordd's log.
+func (m *move) moveOffsets(t *testing.T) {
+	t.Helper()
+	before := m.offsets(t.Context(), t)
+	if out, err := m.command("groups", "offsets", m.name, "--move-to", "raft"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m.admin = kadm.NewClient(client(t, m.cluster.Bootstrap()))
+	if after := m.offsets(t.Context(), t); !maps.Equal(before, after) {
+		t.Errorf("offsets in the log (-before +after):\n%s", cmp.Diff(before, after))
+	}
+	if list, err := m.upstream.ListGroups(t.Context()); err != nil || list[m.name].Group != "" {
+		t.Errorf("the Kafka has the group still: %+v %v", list[m.name], err)
+	}
+}
+
 // giveBack exports the group of the app that has stopped.
 func (m *move) giveBack(t *testing.T) {
 	t.Helper()
 	m.preview(t, "export", "--to-upstream")
 	before := m.offsets(t.Context(), t)
+	m.admin = m.upstream
 	if out, err := m.command("export", "--to-upstream", m.name, "--yes"); err != nil || !strings.Contains(out, "no longer coordd's") {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -293,4 +318,58 @@ func (m *move) giveBack(t *testing.T) {
 	}
 	m.listed(t, false)
 	m.refused(t, "coordd has no group", "export", "--to-upstream", m.name)
+}
+
+// TestAnAppRunsInOnePlace: whoever comes to the other place while members of the group run is refused there, and nowhere else. A
+// group that went back without an export is still known to coordd, which must not take that for leave to run it.
+func TestAnAppRunsInOnePlace(t *testing.T) {
+	m := startMove(t, moveCase{kafka: rig.KafkaVersion, protocol: "streams"})
+	ctx := within(t, time.Minute)
+	topic := m.name + ".in"
+	there, here := rig.NewProbe(m.kafka, m.name, topic), rig.NewProbe(m.cluster.Bootstrap(), m.name, topic)
+	settle := func(p *rig.Probe) {
+		t.Helper()
+		if err := p.Settle(20 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave := func(p *rig.Probe) {
+		t.Helper()
+		if err := p.Leave(); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	settle(there)
+	refused(t, m.cluster.Bootstrap(), m.name, topic)
+	leave(there)
+	if out, err := m.command("import", "--from-upstream", m.name, "--yes"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	there = rig.NewProbe(m.kafka, m.name, topic)
+	settle(there) // nobody has come to coordd yet
+	refused(t, m.cluster.Bootstrap(), m.name, topic)
+	leave(there)
+
+	settle(here)
+	for { // at its first commit, or a second later, coordd is the member there
+		list, err := m.upstream.ListGroups(ctx)
+		if err == nil && list[m.name].ProtocolType == "coordd" && list[m.name].State == "Stable" {
+			break
+		}
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
+			t.Fatalf("%+v %v", list[m.name], err)
+		}
+		if err := here.Beat(10 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused(t, m.kafka, m.name, topic)
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = m.name, "consumer", 10_000, 10_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "stream", Metadata: []byte{}}}
+	if resp, err := join.RequestWith(ctx, client(t, m.kafka)); err != nil || rig.Code(resp.ErrorCode) != 23 { // INCONSISTENT_GROUP_PROTOCOL
+		t.Errorf("a classic member joins there: %+v %v", resp, err)
+	}
+	leave(here)
 }

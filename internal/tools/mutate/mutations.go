@@ -275,6 +275,18 @@ var mutations = []mutation{
 		"coordinator/streams", "TestScripts/topology_epochs.txt",
 	},
 	{
+		1, "an application that runs in the Kafka behind is not joined by members that come to an empty group here",
+		"coordinator/shard/heartbeat.go",
+		"	if (g == nil || r.MemberEpoch == streams.JoinEpoch && g.NumMembers() == 0) && !", "	if g == nil && !",
+		"coordinator/shard", "TestTheFirstMemberOfAnEmptyGroupIsRefusedWhileItRunsUpstream",
+	},
+	{
+		1, "a group that has members in the Kafka behind is not taken over",
+		"coordinator/shard/adopt.go",
+		"	if m.committed.Group(id) == nil && !m.foreignChecked(c, id) {", "	if m.paused {",
+		"coordinator/shard", "TestAGroupInUseIsNotAdopted",
+	},
+	{
 		4, "a member of the earlier topology may commit for its tasks until it has given them up",
 		"coordinator/offsets/check.go",
 		" && !grantedEarlier(g, m, t.Name, p, req.MemberEpoch)", "",
