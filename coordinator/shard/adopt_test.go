@@ -109,8 +109,13 @@ func TestTheFirstMemberOfAnEmptyGroupIsRefusedWhileItRunsUpstream(t *testing.T) 
 			t.Fatalf("%+v: %v %+v", found, a.done, c.Heartbeat)
 		}
 	}
-	if g := r.joined("g", "b"); g.Err != nil {
-		t.Fatal(g.Err)
+	// A broker that does not answer keeps nobody from a group that is there.
+	c, a := r.send(join("g", "b"))
+	r.ForeignChecked(r.now, "g", noForeign, errors.New("away"))
+	r.Flush()
+	r.commitAll()
+	if !a.done || c.Err != nil || c.Heartbeat.Err != nil || r.committed.Group("g").NumMembers() != 1 {
+		t.Fatalf("without the upstream's word: %v %v %v", a.done, c.Err, c.Heartbeat.Err)
 	}
 	asked := len(r.foreign)
 	r.joined("g", "c") // a group with members has its membership upstream

@@ -35,7 +35,7 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 	}
 	for _, c := range calls {
 		switch {
-		case err != nil && (joins(c) || adopts(c)):
+		case err != nil && (joins(c) || adopts(c)) && m.working.Group(id) == nil:
 			m.refuse(c, notAvailable)
 		case err == nil && concerns(c, found) && m.mayBeTheirs(c, id):
 			m.refuseForeign(c, id, found)
