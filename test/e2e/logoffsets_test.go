@@ -13,7 +13,7 @@ import (
 )
 
 // TestAppsWithOffsetsInTheLog runs apps whose groups keep their offsets in coordd's log: one that is stopped and started again while its
-// input goes on, whose output is exact, and of which the Kafka behind has no group; and one that cannot run so.
+// input goes on, at last with the classic protocol, and whose output is exact; and one that cannot run so.
 func TestAppsWithOffsetsInTheLog(t *testing.T) {
 	dir := place(t)
 	upstream := startUpstream(t, "kafka", dir)
@@ -26,7 +26,7 @@ func stoppedAndStarted(t *testing.T, upstream, bootstrap string) {
 	dir := place(t)
 	c := appCase{"logged", "wordcount", atLeastOnce}
 	createTopics(t, bootstrap, c.name, c.topology)
-	input := feed(t, bootstrap, c.name, c.topology, 300, 6000)
+	input := feed(t, bootstrap, c.name, c.topology, 300, 9000)
 	apps := startApps(t, bootstrap, c, "", dir)
 	waitSplit(t, apps, tasksOf(c.topology), 60*time.Second)
 	closeApps(t, apps)
@@ -42,6 +42,13 @@ func stoppedAndStarted(t *testing.T, upstream, bootstrap string) {
 	}
 	apps = startApps(t, bootstrap, c, "", dir)
 	waitSplit(t, apps, tasksOf(c.topology), 60*time.Second)
+	closeApps(t, apps)
+	// A classic group's coordinator is behind, where it finds the offsets.
+	apps = startApps(t, bootstrap, c, "classic", dir)
+	waitSplit(t, apps, tasksOf(c.topology), 90*time.Second)
+	if groups, err = kadm.NewClient(client(t, upstream)).ListGroups(within(t, 30*time.Second)); err != nil || groups[c.name].State == "" {
+		t.Errorf("the Kafka behind has groups %v, %v", groups, err)
+	}
 	verify(t, bootstrap, c.name, c.topology, input.wait(t), 60*time.Second)
 	closeApps(t, apps)
 }
