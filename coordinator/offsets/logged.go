@@ -20,6 +20,13 @@ type World struct {
 	TopicsAsOf int64
 	// TopicsCurrent says that Topics is no older than the leadership.
 	TopicsCurrent bool
+
+	// last is the topic that was looked for last: partitions of one follow each other.
+	last struct {
+		name   string
+		topic  topology.Topic
+		exists bool
+	}
 }
 
 // gone says that an offset is of a topic that was deleted, whether or not there is another one of that name now. What was
@@ -29,8 +36,11 @@ func (w *World) gone(topic string, o *record.OffsetCommit) bool {
 	if w.Topics == nil || !w.TopicsCurrent || o.CommitTimestampMs >= w.TopicsAsOf && o.CommitTimestampMs <= w.Now {
 		return false
 	}
-	t, ok := w.Topics.Topic(topic)
-	return !ok || differ(t.ID, o.TopicID)
+	if w.last.name != topic {
+		w.last.name = topic
+		w.last.topic, w.last.exists = w.Topics.Topic(topic)
+	}
+	return !w.last.exists || differ(w.last.topic.ID, o.TopicID)
 }
 
 // differ says that two topic ids are known and not the same (OffsetMetadataManager.isMismatchedTopicId).
@@ -62,10 +72,13 @@ func AdmitLogged(g *fsm.Group, req *CommitRequest, topics topology.Metadata, met
 }
 
 func anyAbsent(req *CommitRequest, topics topology.Metadata) bool {
+	if topics == nil {
+		return false
+	}
 	for i := range req.Topics {
-		t := &req.Topics[i]
-		for j := range t.Partitions {
-			if absent(topics, t.Name, t.Partitions[j].Partition) {
+		known, ok := topics.Topic(req.Topics[i].Name)
+		for j := range req.Topics[i].Partitions {
+			if p := req.Topics[i].Partitions[j].Partition; !ok || p < 0 || p >= known.Partitions {
 				return true
 			}
 		}
@@ -84,9 +97,9 @@ func CommitRecords(req *CommitRequest, w *World) []record.Record {
 	records := make([]record.Record, 0, count)
 	values := make([]record.OffsetCommit, count)
 	group := strings.Clone(req.GroupID)
-	var at map[topicPartition]int
+	var at map[TopicPartition]int
 	if count > 1 {
-		at = make(map[topicPartition]int, count)
+		at = make(map[TopicPartition]int, count)
 	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -98,7 +111,7 @@ func CommitRecords(req *CommitRequest, w *World) []record.Record {
 		}
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			n, again := at[topicPartition{name, p.Partition}]
+			n, again := at[TopicPartition{Topic: name, Partition: p.Partition}]
 			if !again {
 				n = len(records)
 				records = append(records, record.Record{
@@ -106,7 +119,7 @@ func CommitRecords(req *CommitRequest, w *World) []record.Record {
 					Value: &values[n],
 				})
 				if at != nil {
-					at[topicPartition{name, p.Partition}] = n
+					at[TopicPartition{Topic: name, Partition: p.Partition}] = n
 				}
 			}
 			values[n] = record.OffsetCommit{
@@ -118,11 +131,6 @@ func CommitRecords(req *CommitRequest, w *World) []record.Record {
 		}
 	}
 	return records
-}
-
-type topicPartition struct {
-	topic     string
-	partition int32
 }
 
 // Committed answers every partition of a request with success.
@@ -173,10 +181,10 @@ func fetched(partition int32, o *record.OffsetCommit) FetchedOffset {
 // succeeds without one (OffsetMetadataManager.deleteOffsets).
 func DeletionRecords(g *fsm.Group, req *DeleteRequest) []record.Record {
 	var records []record.Record
-	seen := map[topicPartition]bool{}
+	seen := map[TopicPartition]bool{}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
-			key := topicPartition{t.Name, p}
+			key := TopicPartition{Topic: t.Name, Partition: p}
 			if _, ok := g.Offset(t.Name, p); ok && !seen[key] {
 				seen[key] = true
 				records = append(records, tombstone(g.ID, strings.Clone(t.Name), p))

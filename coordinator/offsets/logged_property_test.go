@@ -18,7 +18,7 @@ type book struct {
 	state   fsm.State
 	world   World
 	topics  images
-	offsets map[topicPartition]entry
+	offsets map[TopicPartition]entry
 	nextID  byte
 }
 
@@ -34,7 +34,7 @@ var bookTopics = []string{"in", "both", "rep", "other"}
 // by, and compares what the records make of it with a book.
 func TestOffsetsInTheLogFollowTheRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		b := &book{offsets: map[topicPartition]entry{}, topics: images{}, world: World{Now: 10_000, TopicsAsOf: 10_000, TopicsCurrent: true}}
+		b := &book{offsets: map[TopicPartition]entry{}, topics: images{}, world: World{Now: 10_000, TopicsAsOf: 10_000, TopicsCurrent: true}}
 		b.world.Topics = b.topics
 		for _, topic := range bookTopics {
 			b.make(topic)
@@ -106,7 +106,7 @@ func (b *book) commit(t *rapid.T) {
 				if !ok || p.Partition < 0 || p.Partition >= known.Partitions {
 					t.Fatalf("%s/%d is taken, which does not exist", topic.Name, p.Partition)
 				}
-				b.offsets[topicPartition{topic.Name, p.Partition}] = entry{p.Offset, b.world.Now, known.ID, *p.Metadata}
+				b.offsets[TopicPartition{Topic: topic.Name, Partition: p.Partition}] = entry{p.Offset, b.world.Now, known.ID, *p.Metadata}
 			}
 		}
 		if code := CheckCommit(b.group(), kept); code != coordinator.None {
@@ -136,16 +136,15 @@ func (b *book) delete(t *rapid.T) {
 	b.evolve(t, DeletionRecords(b.group(), allowed))
 	_, exists := b.topics[topic]
 	if exists && (topic == "other" || b.group().NumMembers() == 0) {
-		delete(b.offsets, topicPartition{topic, 0})
-		delete(b.offsets, topicPartition{topic, 1})
+		delete(b.offsets, TopicPartition{Topic: topic, Partition: 0})
+		delete(b.offsets, TopicPartition{Topic: topic, Partition: 1})
 	}
 }
 
 // change deletes a topic, makes it, or makes it anew; the picture of the topics is younger than all commits then.
 func (b *book) change(t *rapid.T) {
 	topic := rapid.SampledFrom(bookTopics).Draw(t, "topic")
-	b.world.Now++
-	b.world.TopicsAsOf = b.world.Now
+	b.world = World{Now: b.world.Now + 1, TopicsAsOf: b.world.Now + 1, TopicsCurrent: true, Topics: b.topics} // another picture
 	if rapid.Bool().Draw(t, "deleted") {
 		delete(b.topics, topic)
 	} else {
@@ -177,19 +176,19 @@ const bookRetention = 300
 func (b *book) sweep(t *rapid.T) {
 	g := b.group()
 	due := FindDue(g, &b.world, Retention{Ms: bookRetention}, func(string) bool { return true }, rapid.IntRange(1, 20).Draw(t, "limit"))
-	want := map[topicPartition]bool{}
+	want := map[TopicPartition]bool{}
 	for tp, e := range b.offsets {
 		since := e.at
 		if g.NumMembers() == 0 {
 			since = max(since, g.Marks.EmptySinceMs)
 		}
-		read := g.NumMembers() > 0 && tp.topic != "other"
+		read := g.NumMembers() > 0 && tp.Topic != "other"
 		if b.hidden(tp) || !read && b.world.Now-since >= bookRetention {
 			want[tp] = true
 		}
 	}
 	for _, r := range due.Records {
-		tp := topicPartition{r.Key.Topic, r.Key.ID}
+		tp := TopicPartition{Topic: r.Key.Topic, Partition: r.Key.ID}
 		if r.Value != nil || !want[tp] {
 			t.Fatalf("%v is not due", r.Key)
 		}
@@ -203,9 +202,9 @@ func (b *book) sweep(t *rapid.T) {
 }
 
 // hidden says that an offset is of a topic that is gone, and was not committed just now.
-func (b *book) hidden(tp topicPartition) bool {
+func (b *book) hidden(tp TopicPartition) bool {
 	e := b.offsets[tp]
-	return b.topics[tp.topic].ID != e.id && e.at < b.world.TopicsAsOf
+	return b.topics[tp.Topic].ID != e.id && e.at < b.world.TopicsAsOf
 }
 
 func (b *book) check(t *rapid.T) {
@@ -213,16 +212,16 @@ func (b *book) check(t *rapid.T) {
 	if g.NumOffsets() != len(b.offsets) {
 		t.Fatalf("%d offsets, want %d", g.NumOffsets(), len(b.offsets))
 	}
-	shown := map[topicPartition]FetchedOffset{}
+	shown := map[TopicPartition]FetchedOffset{}
 	for _, topic := range Fetch(g, &FetchRequest{}, &b.world).Topics {
 		for _, p := range topic.Partitions {
-			shown[topicPartition{topic.Name, p.Partition}] = p
+			shown[TopicPartition{Topic: topic.Name, Partition: p.Partition}] = p
 		}
 	}
 	for _, topic := range bookTopics {
 		one := Fetch(g, &FetchRequest{Topics: []FetchTopic{{Name: topic, Partitions: []int32{0, 1, 2, 3}}}}, &b.world).Topics[0]
 		for _, p := range one.Partitions {
-			tp := topicPartition{topic, p.Partition}
+			tp := TopicPartition{Topic: topic, Partition: p.Partition}
 			e, ok := b.offsets[tp]
 			all, listed := shown[tp]
 			if ok = ok && !b.hidden(tp); ok != listed || ok != (p.Offset >= 0) {
