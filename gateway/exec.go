@@ -183,6 +183,8 @@ type errand struct {
 	lasting bool
 	// exact says that the answer depends on what became of earlier attempts; see [settled].
 	exact bool
+	// once says that it is not made again where an attempt may have done it; see [ofOffsets].
+	once bool
 	// maybe says that an attempt was made whose outcome is not known: it may have done what it was to do.
 	maybe bool
 }
@@ -236,7 +238,7 @@ func (a *attempt) giveUp() (unsent bool) {
 func (a *attempt) wanted() bool { return a.state.Load() == attemptMade && a.errand.wanted() }
 
 // atLeader has an attempt made at the leader of a group's shard, and again at the next one when the leadership moves
-// meanwhile: heartbeats, commits and leaves are safe to repeat, while they are not too old. Without a leader it waits; once it
+// meanwhile: heartbeats and leaves are safe to repeat, while they are not too old, and so is what no leader began with. Without a leader it waits; once it
 // has waited for ParkTime in all the answer is COORDINATOR_NOT_AVAILABLE. An error means that no answer is wanted, or what
 // start said.
 func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, error) {
@@ -267,6 +269,9 @@ func (g *Gateway) atLeader(e *errand, start func(*attempt) error) (outcome, erro
 				return out, nil
 			}
 			e.maybe = e.maybe || !a.giveUp() && (out.err == nil || !out.err.NotStarted)
+			if e.once && e.maybe {
+				return outcome{err: notAvailable}, nil
+			}
 		}
 		if patience == g.cfg.ParkTime {
 			g.metrics.parked.Inc()
@@ -336,7 +341,8 @@ func (g *Gateway) await(number uint32, a *attempt) (out outcome, over bool) {
 // it is even after it returned (an attempt may have been given up).
 func (g *Gateway) requestAtLeader(e *errand, client *coordinator.Client, frame []byte) (outcome, error) {
 	e.lasting = leaves(frame)
-	e.exact = e.lasting || settles(frame)
+	e.once = ofOffsets(frame)
+	e.exact = e.lasting || e.once || settles(frame)
 	out, err := g.atLeader(e, func(a *attempt) error {
 		if a.leader == g.coords.Self() {
 			a.send()

@@ -209,10 +209,6 @@ func (w *world) decide(call *shard.Call) {
 			result := offsets.CommitTopicResult{Name: t.Name, ID: t.ID}
 			for _, p := range t.Partitions {
 				if g := w.held[r.GroupID]; g != nil {
-					if _, stored := g.offsets[t.Name][p.Partition]; stored && w.fences {
-						result.Partitions = append(result.Partitions, offsets.PartitionResult{Partition: p.Partition, Code: coordinator.UnknownMemberID})
-						continue
-					}
 					if g.offsets[t.Name] == nil {
 						g.offsets[t.Name] = map[int32]int64{}
 					}

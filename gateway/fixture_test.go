@@ -49,7 +49,6 @@ type world struct {
 	refuses map[int32]int  // how many calls a node refuses without a look at them
 	hanging []*shard.Call  // of nodes whose shards answer nobody
 	beats   map[string]int // how many heartbeats were decided, by member
-	fences  bool           // commits of a group that has a commit are refused
 	taken   bool           // the places of static members that leave are taken at once
 	unseen  bool           // nodes and slots are not known yet
 	without int32          // a broker that has no slot

@@ -159,39 +159,73 @@ func TestARepeatedDeletionIsDone(t *testing.T) {
 	}
 }
 
-// TestACommitThatMayBeStoredIsNotRefused: its member is gone when the next leader looks at it, and was there when the one before
-// did. Who is told that it was refused takes it for not stored.
-func TestACommitThatMayBeStoredIsNotRefused(t *testing.T) {
-	const unknownMember, notAvailable = 25, 15
+// TestACommitThatMayBeStoredIsNotRepeated: its client may have committed something newer since, which the repeat would undo, and its member
+// may be gone, so that what was stored would be called refused. What no leader has begun with is repeated.
+func TestACommitThatMayBeStoredIsNotRepeated(t *testing.T) {
+	const notAvailable = 15
 	for _, leader := range []int32{1, 2} { // at this node, and by the hop
 		w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
-		w.fences = true
 		w.lead(leader)
+		w.hold("ours")
 		c := dialPort(t, w.nodes[0].addr())
-		for i, version := range []int16{2, 9} {
-			group := []string{"ours", "theirs"}[i]
-			w.hold(group)
+		txn := kmsg.NewPtrTxnOffsetCommitRequest()
+		txn.Group, txn.MemberID, txn.Generation = "ours", "m", 5
+		txn.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "in", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: 3}}}}
+		ask := func() (codes [2]int16) {
+			codes[0] = do[*kmsg.OffsetCommitResponse](c, commit("ours", "in", [16]byte{}, 3), 9).Topics[0].Partitions[0].ErrorCode
+			codes[1] = do[*kmsg.TxnOffsetCommitResponse](c, txn, 3).Topics[0].Partitions[0].ErrorCode
+			return codes
+		}
+		calls := func() int {
 			w.mu.Lock()
-			w.unsure[leader] = 1
-			w.mu.Unlock()
-			req := commit(group, "in", [16]byte{}, 3)
-			if r := do[*kmsg.OffsetCommitResponse](c, req, version); r.Topics[0].Partitions[0].ErrorCode != notAvailable {
-				t.Errorf("leader %d, v%d: %+v", leader, version, r)
+			defer w.mu.Unlock()
+			n := 0
+			for _, call := range w.calls {
+				if _, ok := call.(*offsets.CommitRequest); ok {
+					n++
+				}
 			}
-			if r := do[*kmsg.OffsetCommitResponse](c, req, version); r.Topics[0].Partitions[0].ErrorCode != unknownMember {
-				t.Errorf("leader %d, v%d: one that the client repeats: %+v", leader, version, r)
-			}
+			return n
+		}
+		w.mu.Lock()
+		w.unsure[leader] = 2
+		w.mu.Unlock()
+		if codes := ask(); codes != [2]int16{notAvailable, notAvailable} {
+			t.Errorf("leader %d: codes %v of what may be done", leader, codes)
+		}
+		if n := calls(); n != 2 {
+			t.Errorf("leader %d: %d attempts of 2 requests that may be done", leader, n)
+		}
+		for range 3 { // each is refused once, and made again
 			w.mu.Lock()
-			w.unsure[leader] = 1
-			w.held[group].offsets = map[string]map[int32]int64{}
+			w.refuses[leader] = 1
 			w.mu.Unlock()
-			txn := kmsg.NewPtrTxnOffsetCommitRequest()
-			txn.Group, txn.MemberID, txn.Generation = group, "m", 5
-			txn.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "in", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: 3}}}}
-			if r := do[*kmsg.TxnOffsetCommitResponse](c, txn, 3); r.Topics[0].Partitions[0].ErrorCode != notAvailable {
-				t.Errorf("leader %d, transaction: %+v", leader, r)
+			if r := do[*kmsg.OffsetCommitResponse](c, commit("ours", "in", [16]byte{}, 4), 9); r.Topics[0].Partitions[0].ErrorCode != 0 {
+				t.Errorf("leader %d: what was not begun is answered with %+v", leader, r)
 			}
 		}
+	}
+}
+
+// TestWhatIsOfOffsets: what changes committed offsets, and nothing else.
+func TestWhatIsOfOffsets(t *testing.T) {
+	for _, c := range []struct {
+		req  kmsg.Request
+		want bool
+	}{
+		{kmsg.NewPtrOffsetCommitRequest(), true},
+		{kmsg.NewPtrTxnOffsetCommitRequest(), true},
+		{kmsg.NewPtrOffsetDeleteRequest(), true},
+		{kmsg.NewPtrOffsetFetchRequest(), false},
+		{kmsg.NewPtrStreamsGroupHeartbeatRequest(), false},
+	} {
+		c.req.SetVersion(0)
+		if got := ofOffsets(kmsg.NewRequestFormatter().AppendRequest(nil, c.req, 1)); got != c.want {
+			t.Errorf("%T: %v", c.req, got)
+		}
+	}
+	if ofOffsets([]byte{0, 0}) {
+		t.Error("a frame that is none")
 	}
 }
 

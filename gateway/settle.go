@@ -13,8 +13,7 @@ import (
 
 // settled is the client's answer to a request that the gateway itself repeated after an attempt with an unknown outcome.
 // A leave or a deletion that finds nothing left to do was done by an earlier attempt; the client knows of one request
-// only. A commit that is refused may have been stored by an earlier attempt, when its member might still commit: the client is told to
-// ask again, since what is refused is not stored.
+// only.
 func settled(frame, answer []byte) []byte {
 	h, body, err := protocol.ParseHeader(frame[4:])
 	if err != nil {
@@ -25,51 +24,19 @@ func settled(frame, answer []byte) []byte {
 		return settledLeave(h, body, answer)
 	case protocol.KeyDeleteGroups:
 		return settledDelete(h, answer)
-	case protocol.KeyOffsetCommit:
-		resp := kmsg.NewPtrOffsetCommitResponse()
-		return settledCommit(h, answer, resp, func(yield func(*int16)) {
-			for i := range resp.Topics {
-				for j := range resp.Topics[i].Partitions {
-					yield(&resp.Topics[i].Partitions[j].ErrorCode)
-				}
-			}
-		})
-	case protocol.KeyTxnOffsetCommit:
-		resp := kmsg.NewPtrTxnOffsetCommitResponse()
-		return settledCommit(h, answer, resp, func(yield func(*int16)) {
-			for i := range resp.Topics {
-				for j := range resp.Topics[i].Partitions {
-					yield(&resp.Topics[i].Partitions[j].ErrorCode)
-				}
-			}
-		})
 	}
 	return answer
 }
 
-// settledCommit makes COORDINATOR_NOT_AVAILABLE of the codes that say that a member may not commit. codes are those of resp, once
-// it is read.
-func settledCommit(h protocol.Header, answer []byte, resp kmsg.Response, codes func(func(*int16))) []byte {
-	_, body, err := protocol.ResponseBody(h.Key, h.Version, answer[4:])
-	if err != nil {
-		return answer
+// ofOffsets says whether a request frame, whole with its length prefix, changes committed offsets. What it says is the newest when its
+// client says it: a repeat, some time later, would put back what a later commit replaced. Such a request is not repeated while an attempt may
+// have done it; the client does that, which knows what it has said since, and whose repeat is a request of its own.
+func ofOffsets(frame []byte) bool {
+	if len(frame) < 4 {
+		return false
 	}
-	resp.SetVersion(h.Version)
-	if err := resp.ReadFrom(body); err != nil {
-		return answer
-	}
-	changed := false
-	codes(func(code *int16) {
-		switch coordinator.Code(*code) {
-		case coordinator.UnknownMemberID, coordinator.StaleMemberEpoch, coordinator.IllegalGeneration, coordinator.GroupIDNotFound:
-			*code = int16(coordinator.CoordinatorNotAvailable)
-			changed = true
-		}
-	})
-	if !changed {
-		return answer
-	}
-	return protocol.AppendResponse(nil, h, resp)
+	h, _, err := protocol.ParseHeader(frame[4:])
+	return err == nil && (h.Key == protocol.KeyOffsetCommit || h.Key == protocol.KeyTxnOffsetCommit || h.Key == protocol.KeyOffsetDelete)
 }
 
 // heartbeatCodeAt is where the error code stands in a heartbeat's answer frame: behind the length, the correlation id, no

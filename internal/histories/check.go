@@ -166,8 +166,17 @@ func explain(ops []Op, longest []porcupine.Operation) string {
 	b.WriteString("\n    and none of these can be next:")
 	left := slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return placed[o] })
 	slices.SortFunc(left, func(a, b Op) int { return cmp.Compare(a.Return, b.Return) })
-	for _, o := range left[:min(explained, len(left))] {
+	left = left[:min(explained, len(left))]
+	for _, o := range left {
 		fmt.Fprintf(&b, "\n\t%v", o)
+	}
+	if i := slices.IndexFunc(left, func(o Op) bool { return o.Kind == Read }); i >= 0 {
+		fmt.Fprintf(&b, "\n    all about offset %d:", left[i].Value)
+		for _, o := range ops {
+			if o.Kind <= Read && o.Value == left[i].Value {
+				fmt.Fprintf(&b, "\n\t%v", o)
+			}
+		}
 	}
 	return b.String()
 }
