@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/coordd/coordd/web"
 )
@@ -118,5 +120,77 @@ func TestOffsetsInTheLogAreGivenBack(t *testing.T) {
 	}
 	if d, err := r.adm.DescribeGroups(r.ctx, "app"); err != nil || d["app"].Err != nil && !errors.Is(d["app"].Err, kerr.GroupIDNotFound) {
 		t.Errorf("%+v %v", d, err)
+	}
+}
+
+// TestAGroupWithAnOpenTransactionIsNotTakenOver: what an instance that was killed left open is over first, as nobody knows whether its
+// offsets count.
+func TestAGroupWithAnOpenTransactionIsNotTakenOver(t *testing.T) {
+	r := run(t)
+	if _, err := r.adm.CreateTopics(r.ctx, 1, 1, nil, "in"); err != nil {
+		t.Fatal(err)
+	}
+	var at kadm.Offsets
+	at.AddOffset("in", 0, 5, -1)
+	if resp, err := r.adm.CommitOffsets(r.ctx, "app", at); err != nil || resp.Error() != nil {
+		t.Fatal(err, resp.Error())
+	}
+	txn := r.openTransaction("app", 9)
+	node := r.Nodes()[0]
+	if o, err := node.Origin(r.ctx, "app"); err != nil || !strings.Contains(o.NoImport, "a transaction that commits offsets of group app is open (in[0])") {
+		t.Errorf("%+v %v", o, err)
+	}
+	if _, err := node.Import(r.ctx, web.ImportRequest{Group: "app"}); !strings.Contains(refused(err), "a transaction") || len(r.listed("app")) != 1 {
+		t.Errorf("%v, listed %v", err, r.listed("app"))
+	}
+	txn.end()
+	eventually(t, "the group can be taken over", func() bool {
+		o, err := node.Origin(r.ctx, "app")
+		return err == nil && o.NoImport == "" && o.Offsets[0].Committed == 9
+	})
+}
+
+// transaction is one that a producer has open.
+type transaction struct {
+	*running
+	id       string
+	producer int64
+	epoch    int16
+}
+
+// openTransaction commits an offset of in[0] in a transaction that stays open.
+func (r *running) openTransaction(group string, offset int64) transaction {
+	r.t.Helper()
+	t := transaction{running: r, id: "killed"}
+	init := kmsg.NewPtrInitProducerIDRequest()
+	init.TransactionalID, init.TransactionTimeoutMillis = &t.id, 60_000
+	begun, err := init.RequestWith(r.ctx, r.cl)
+	if err != nil || begun.ErrorCode != 0 {
+		r.t.Fatal(begun, err)
+	}
+	t.producer, t.epoch = begun.ProducerID, begun.ProducerEpoch
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = t.id, t.producer, t.epoch, group
+	if added, err := add.RequestWith(r.ctx, r.cl); err != nil || added.ErrorCode != 0 {
+		r.t.Fatal(added, err)
+	}
+	commit := kmsg.NewPtrTxnOffsetCommitRequest()
+	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch, commit.Group, commit.Generation = t.id, t.producer, t.epoch, group, -1
+	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Offset = offset
+	commit.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "in", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{p}}}
+	committed, err := commit.RequestWith(r.ctx, r.client(kgo.MaxVersions(kversion.V3_6_0()))) // AddOffsetsToTxn goes with these
+	if err != nil || committed.Topics[0].Partitions[0].ErrorCode != 0 {
+		r.t.Fatal(committed, err)
+	}
+	return t
+}
+
+func (t transaction) end() {
+	t.t.Helper()
+	end := kmsg.NewPtrEndTxnRequest()
+	end.TransactionalID, end.ProducerID, end.ProducerEpoch, end.Commit = t.id, t.producer, t.epoch, true
+	if ended, err := end.RequestWith(t.ctx, t.cl); err != nil || ended.ErrorCode != 0 {
+		t.t.Fatal(ended, err)
 	}
 }

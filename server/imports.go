@@ -80,6 +80,9 @@ func (n *Node) originOf(ctx context.Context, group string) (*originInput, error)
 		in.invalid = streams.CheckTopology(in.origin.Topology)
 	}
 	in.refused = n.refusedSettings(in)
+	fresh, cancel := context.WithTimeout(ctx, topicsPatience)
+	n.watcher.Renew(fresh) // a topic of the app may have been created a moment ago
+	cancel()
 	if image := n.watcher.Image(); image.Version != 0 {
 		in.topics = image
 	}
@@ -107,11 +110,6 @@ func (n *Node) originOffsets(ctx context.Context, in *originInput) error {
 	for i := range in.committed {
 		t := &in.committed[i]
 		slices.SortFunc(t.Partitions, func(a, b offsets.FetchedOffset) int { return int(a.Partition) - int(b.Partition) })
-		if in.topics != nil {
-			if _, exists := in.topics.Topic(t.Name); !exists {
-				continue
-			}
-		}
 		for _, p := range t.Partitions {
 			partitions[t.Name] = append(partitions[t.Name], p.Partition)
 		}

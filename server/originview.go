@@ -59,7 +59,7 @@ func originOffsets(in *originInput) []web.OriginOffset {
 			if o.Committed >= 0 && o.End >= 0 {
 				o.Lag = max(0, o.End-max(o.Committed, o.Start))
 			}
-			o.Problem = offsetProblem(in, &o, p.Code, in.end[key].Code)
+			o.Problem = offsetProblem(&o, p.Code, in.end[key].Code)
 			list = append(list, o)
 		}
 	}
@@ -73,18 +73,13 @@ func logOffset(known map[offsets.TopicPartition]offsets.LogOffset, key offsets.T
 	return -1
 }
 
-func offsetProblem(in *originInput, o *web.OriginOffset, fetched, end coordinator.Code) string {
-	exists := true
-	if in.topics != nil {
-		t, ok := in.topics.Topic(o.Topic)
-		exists = ok && o.Partition < t.Partitions
-	}
+func offsetProblem(o *web.OriginOffset, fetched, end coordinator.Code) string {
 	switch {
 	case fetched == coordinator.UnstableOffsetCommit:
 		return unstable
 	case fetched != coordinator.None:
 		return fmt.Sprintf("the offset is not told (error %d)", fetched)
-	case !exists:
+	case end == coordinator.UnknownTopicOrPartition:
 		return "the topic or partition does not exist: the offset is of no use"
 	case end != coordinator.None:
 		return fmt.Sprintf("where its log ends is not told (error %d)", end)

@@ -89,9 +89,12 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		"nothing":           {func(*originInput) {}, "", nil, 7},
 		"deleted records":   {func(in *originInput) { in.start[key] = offsets.LogOffset{Offset: 5} }, "before the start of the log", nil, 5},
 		"a topic made anew": {func(in *originInput) { in.end[key] = offsets.LogOffset{Offset: 2} }, "behind the end of the log", nil, 0},
-		"a deleted topic":   {func(in *originInput) { in.topics = sizes{"app-changelog": 2} }, "does not exist", nil, 7},
+		"a deleted topic": {func(in *originInput) {
+			in.topics, in.end[key] = sizes{"app-changelog": 2}, offsets.LogOffset{Offset: -1, Code: coordinator.UnknownTopicOrPartition}
+		}, "does not exist", nil, -1},
 		"a smaller topic": {func(in *originInput) {
-			in.topics, in.committed[0].Partitions[0].Partition = sizes{"in": 2, "app-changelog": 2}, 2
+			in.topics, first(in).Partition = sizes{"in": 2, "app-changelog": 2}, 2
+			in.end[offsets.TopicPartition{Topic: "in", Partition: 2}] = offsets.LogOffset{Offset: -1, Code: coordinator.UnknownTopicOrPartition}
 		}, "does not exist", []string{"no offset is committed for in[0]"}, -1},
 		"an unknown end": {func(in *originInput) {
 			in.end[key] = offsets.LogOffset{Offset: -1, Code: coordinator.CoordinatorNotAvailable}
