@@ -22,8 +22,8 @@ type FSM interface {
 	Apply(index uint64, entry []byte) error
 	// Snapshot captures the state in constant time; WriteTo runs beside later calls of Apply.
 	Snapshot() (io.WriterTo, error)
-	// Restore replaces the state by a snapshot's, which holds all entries up to index. After an error the state must be as it
-	// was before.
+	// Restore replaces the state by a snapshot's, which holds all entries up to index. It must notice a damaged one. After an
+	// error the state must be as it was before; another snapshot is tried then.
 	Restore(index uint64, r io.Reader) error
 }
 
@@ -116,8 +116,8 @@ func LAN() Timing {
 		SnapshotInterval:  30 * time.Second,
 		SnapshotThreshold: 4096,
 		TrailingLogs:      2048,
-		SnapshotBytes:     8 << 20,
-		TrailingBytes:     16 << 20,
+		SnapshotBytes:     4 << 20,
+		TrailingBytes:     4 << 20,
 		Watchdog:          5 * time.Second,
 		Transfer:          2 * time.Second,
 		Drain:             2 * time.Second,
