@@ -41,6 +41,7 @@ type peer struct {
 	contact   atomic.Int64 // when it answered last
 	acked     atomic.Int64 // when the latest request was sent with whose answer it acknowledged this node's term
 	beats     beats
+	returns   returns
 }
 
 var (
@@ -104,7 +105,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	}
 	p := t.peer(id)
 	if p == nil || !isHeartbeat(args) {
-		return t.appendEntries(p, id, target, args, resp)
+		return t.sendEntries(p, id, target, args, resp)
 	}
 	first, err := p.beats.send(t.repeat, t.stream.life.Done(), func(r *raft.AppendEntriesResponse) error {
 		return t.appendEntries(p, id, target, args, r)
@@ -130,6 +131,7 @@ func (t *transport) appendEntries(p *peer, id raft.ServerID, target raft.ServerA
 	p.lastIndex.Store(last)
 	raise(&p.contact, t.now())
 	raise(&p.acked, sent)
+	p.returns.answered()
 	return nil
 }
 
