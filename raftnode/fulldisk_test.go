@@ -416,3 +416,43 @@ func TestASnapshotWithoutRoomLeavesNothing(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// TestASnapshotIsInstalledWhenThereIsRoom: a node that was away for long gets a snapshot for which its disk has no room. It goes
+// on trying, leaves nothing of the attempts, and is up to date once there is room.
+func TestASnapshotIsInstalledWhenThereIsRoom(t *testing.T) {
+	timing := noBalance
+	timing.SnapshotInterval, timing.SnapshotThreshold, timing.TrailingLogs = 5*time.Second, 20, 5
+	virtual(t, 3, 1, timing, func(t *testing.T, c *cluster) {
+		dir := filepath.Join(c.dir, host(1))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := mountSmall(dir, "6m"); err != nil {
+			t.Skip("no file system of a limited size: ", err)
+		}
+		defer func() { _ = unmount(dir) }()
+		defer c.stopAll()
+		c.startAll()
+		c.mustPropose(c.leader(0), 0, "before")
+		c.stop(1)
+		begin := time.Now()
+		acked := c.write(0, "meanwhile", func() bool { return time.Since(begin) > 5*time.Second })
+		time.Sleep(30 * time.Second) // for snapshots
+		if first, _ := c.nodes[c.leader(0)].Group(0).disk.FirstIndex(); first < 100 {
+			t.Fatalf("the log of the leader begins at %d", first)
+		}
+		c.start(1)
+		time.Sleep(time.Minute)
+		if n := len(c.fsms[1][0].all()); n > 1 {
+			t.Errorf("%d entries came through although there is no room", n)
+		}
+		half, _ := filepath.Glob(filepath.Join(dir, "group-000", "snapshots", "*.tmp", "*"))
+		if len(half) > 2 { // one attempt may be under way
+			t.Errorf("left over: %v", half)
+		}
+		if err := resize(dir, "64m"); err != nil {
+			t.Fatal(err)
+		}
+		c.mustHold(0, acked)
+	})
+}
