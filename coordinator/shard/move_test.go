@@ -329,6 +329,47 @@ func TestMovesThatAreRefused(t *testing.T) {
 	refused("soon after an election", coordinator.CoordinatorLoadInProgress, "10000 ms")
 }
 
+// What somebody commits directly to the cluster behind while offsets are copied ends the move: the copy is not what was there.
+func TestACopyThatDiffersDoesNotCount(t *testing.T) {
+	for _, to := range []record.Store{record.StoreRaft, record.StoreUpstream} {
+		from := record.StoreRaft + record.StoreUpstream - to
+		s := newStoreRig(t, from)
+		s.empty()
+		s.committedBy(tool(0, 7))
+		c, a := s.moves(to)
+		for !a.done {
+			switch {
+			case len(s.waiting) > 0 && s.waiting[0].what == "fetch" && (to == record.StoreUpstream || len(s.logged()) > 0):
+				s.up[in(0)] = offsets.Copied{Offset: 8}
+				s.settles()
+			case len(s.waiting) > 0:
+				s.happens(false)
+			case s.inflight != nil:
+				s.entry()
+			default:
+				s.ForeignChecked(s.now, "g", noForeign, nil)
+				s.Flush()
+			}
+		}
+		if r := moved(t, c, a); r.Err == nil || r.Moved || !strings.Contains(r.Err.Message, "The copy of partition 0 of topic in differs") {
+			t.Errorf("to %v: %+v", to, r)
+		}
+		if s.committed.Group("g").Store() != from {
+			t.Errorf("to %v: the copy counts", to)
+		}
+		c, a = s.moves(to)
+		s.settles()
+		want := map[record.Store]int64{record.StoreRaft: 8, record.StoreUpstream: 7}[to] // of what counts, in its place
+		kept := s.up
+		if to == record.StoreRaft {
+			kept = s.logged()
+		}
+		if r := moved(t, c, a); r.Err != nil || kept[in(0)].Offset != want {
+			t.Errorf("to %v again: %+v, %v", to, r, kept)
+		}
+	}
+}
+
 // Nobody joins or commits between two places, and what is under way is waited for.
 func TestWhoComesDuringAMoveWaits(t *testing.T) {
 	s := newStoreRig(t, record.StoreUpstream)

@@ -371,6 +371,30 @@ var mutations = []mutation{
 		"coordinator/shard", "TestAGroupWithOffsetsUpstreamKeepsThemThere",
 	},
 	{
+		3, "offsets are moved only when no commit of them is under way",
+		"coordinator/shard/move.go",
+		"	if m.changesUnderWay(g.ID) {", "	if m.changesUnderWay(\"\") {",
+		"coordinator/shard", "TestWhoComesDuringAMoveWaits",
+	},
+	{
+		3, "nobody commits while offsets are moved",
+		"coordinator/shard/move.go",
+		"	v.group.deleting++\n", "	v.group.deleting = 0\n",
+		"coordinator/shard", "TestWhoComesDuringAMoveWaits",
+	},
+	{
+		3, "offsets that were moved count only where they are what was there",
+		"coordinator/shard/move.go",
+		"CopyLogged(m.committed.Group(v.group.id)).Differs(found); differs {", "CopyLogged(m.committed.Group(v.group.id)).Differs(found); differs && tp.Partition < 0 {",
+		"coordinator/shard", "TestACopyThatDiffersDoesNotCount",
+	},
+	{
+		3, "an open transaction keeps offsets where they are",
+		"coordinator/shard/move.go",
+		"readPartitions(g, v.world.Topics)...)", "readPartitions(g, v.world.Topics)[:0]...)",
+		"coordinator/shard", "TestMovesThatAreRefused",
+	},
+	{
 		7, "offsets of a running app never expire",
 		"coordinator/offsets/expire.go",
 		"			read = g.NumMembers() > 0 && g.ReadsTopic(topic)\n", "			read = g.NumMembers() < 0\n",
