@@ -145,6 +145,10 @@ func TestOffsetForms(t *testing.T) {
 			if s, err = s.EvolveAll(records); err != nil {
 				t.Fatal(err)
 			}
+			again, err := NewState().EvolveAll(slices.Collect(s.Records()))
+			if err != nil || again.Digest() != s.Digest() || s.NumRecords() != 40 {
+				t.Fatalf("shift %d, round %d: %d records, digest %x, made anew %x, %v", shift, round, s.NumRecords(), s.Digest(), again.Digest(), err)
+			}
 			for p := range int32(40) {
 				if v, ok := s.Group("g").Offset("t", p); !ok || v != all[(int(p)*shift+round)%len(all)] {
 					t.Fatalf("shift %d, round %d, partition %d: %v", shift, round, p, v)

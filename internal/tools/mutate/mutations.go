@@ -197,6 +197,24 @@ var mutations = []mutation{
 		"fsm", "TestFreshReplayedRestored",
 	},
 	{
+		8, "an offset that is replaced leaves the digest",
+		"fsm/offsets.go",
+		"			if hash, err = g.hashOffset(topic, c.Key.ID, all[slot]); err != nil {\n", "			if hash, err = 0, nil; err != nil {\n",
+		"fsm", "TestOffsetForms",
+	},
+	{
+		8, "the tombstone of a group takes its offsets along",
+		"fsm/evolve.go",
+		"	if err := g.dropOffsets(); err != nil {\n", "	if err := error(nil); err != nil {\n",
+		"fsm", "TestOffsetsGoWithGroup",
+	},
+	{
+		8, "an offset with another topic id than its neighbours' keeps it",
+		"fsm/offsets.go",
+		" || v.TopicID != topicID {\n", " {\n",
+		"fsm", "TestOffsetForms",
+	},
+	{
 		8, "a snapshot whose digest is another one is refused",
 		"fsm/snapshot.go",
 		"		return fmt.Errorf(\"%w: digest mismatch\", ErrSnapshot)\n", "		return nil\n",

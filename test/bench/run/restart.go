@@ -192,6 +192,14 @@ func fillGroup(s *side, group string) error {
 	if err := p.Leave(); err != nil {
 		return err
 	}
+	err := commitGroup(s, group)
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); err = commitGroup(s, group) {
+		time.Sleep(50 * time.Millisecond) // leaderships move on a busy machine
+	}
+	return err
+}
+
+func commitGroup(s *side, group string) error {
 	_, addr, err := rig.FindCoordinator(s.bootstrap, group, 10*time.Second)
 	if err != nil {
 		return err
