@@ -25,7 +25,7 @@ func (m *Machine) foreignChecked(c *Call, group string) bool {
 }
 
 // ForeignChecked is the outcome of [Host.Foreign]: the group of that id upstream. What is not known keeps a group from
-// being created, and nothing else.
+// being created, and offsets from being moved, which begins or ends with the deletion of what the upstream has.
 func (m *Machine) ForeignChecked(now int64, id string, found coordinator.ForeignGroup, err error) {
 	m.now = now
 	calls := m.foreign[id]
@@ -35,6 +35,8 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 	}
 	for _, c := range calls {
 		switch {
+		case err != nil && moves(c):
+			m.refuse(c, notAvailable)
 		case err != nil && (joins(c) || adopts(c)) && m.working.Group(id) == nil:
 			m.refuse(c, notAvailable)
 		case err == nil && concerns(c, found) && m.mayBeTheirs(c, id):
@@ -68,6 +70,11 @@ func joins(c *Call) bool {
 
 func adopts(c *Call) bool {
 	_, ok := c.Request.(*AdoptRequest)
+	return ok
+}
+
+func moves(c *Call) bool {
+	_, ok := c.Request.(*MoveOffsetsRequest)
 	return ok
 }
 

@@ -329,6 +329,28 @@ func TestMovesThatAreRefused(t *testing.T) {
 	refused("soon after an election", coordinator.CoordinatorLoadInProgress, "10000 ms")
 }
 
+// Where a broker does not answer nobody knows whose the id is upstream: a consumer group without members would lose its offsets.
+func TestAMoveNeedsTheUpstreamsWord(t *testing.T) {
+	for from, to := range map[record.Store]record.Store{record.StoreRaft: record.StoreUpstream, record.StoreUpstream: record.StoreRaft} {
+		s := newStoreRig(t, from)
+		s.empty()
+		s.committedBy(tool(0, 7))
+		for _, to := range []record.Store{to, from} { // to clean up there is also to delete
+			c, a := s.moves(to)
+			s.ForeignChecked(s.now, "g", coordinator.ForeignGroup{}, errors.New("a broker does not answer"))
+			s.Flush()
+			if !a.done || c.Err == nil || c.Err.Code != coordinator.CoordinatorNotAvailable || len(s.waiting) > 0 || s.inflight != nil {
+				t.Errorf("from %v to %v: %v %v, the upstream is asked to %v", from, to, a.done, c.Err, s.waiting)
+			}
+		}
+		c, a := s.moves(to)
+		s.settles()
+		if r := moved(t, c, a); r.Err != nil || !r.Moved || r.Offsets != 1 {
+			t.Errorf("again: %+v", r)
+		}
+	}
+}
+
 // What somebody commits directly to the cluster behind while offsets are copied ends the move: the copy is not what was there.
 func TestACopyThatDiffersDoesNotCount(t *testing.T) {
 	for _, to := range []record.Store{record.StoreRaft, record.StoreUpstream} {

@@ -413,6 +413,12 @@ var mutations = []mutation{
 		"coordinator/shard", "TestMovesThatAreRefused",
 	},
 	{
+		3, "offsets are moved only where the upstream says whose the id is there",
+		"coordinator/shard/foreign.go",
+		"		case err != nil && moves(c):", "		case err != nil && adopts(c):",
+		"coordinator/shard", "TestAMoveNeedsTheUpstreamsWord",
+	},
+	{
 		7, "offsets of a running app never expire",
 		"coordinator/offsets/expire.go",
 		"			read = g.NumMembers() > 0 && g.ReadsTopic(topic)\n", "			read = g.NumMembers() < 0\n",
