@@ -13,8 +13,10 @@ import (
 // graceModel says, from the topics and the clock alone, when members may at the soonest be told of a problem that ends
 // applications.
 type graceModel struct {
-	problem topology.Problem
-	sighted int64 // when the problem was first there to be seen
+	problem topology.Problem // that is there now
+	// sighted is when problems were first there to be seen since the group last looked and found another one: what is there
+	// between two looks of the group is nothing to it.
+	sighted map[topology.Problem]int64
 	wrong   int64 // since when the topics of a group that was right do not fit; 0: they do, or it was not right
 }
 
@@ -42,9 +44,7 @@ func (m *graceModel) look(s *simulation, g *fsm.Group, looks bool) error {
 		}
 		return nil
 	}
-	if *c.Problem != m.problem {
-		m.problem, m.sighted = *c.Problem, s.now
-	}
+	m.sight(*c.Problem, s.now, looks)
 	switch right := groupMetadata(g).ValidatedTopologyEpoch == s.topology.Epoch; {
 	case !right:
 		m.wrong = 0
@@ -52,6 +52,17 @@ func (m *graceModel) look(s *simulation, g *fsm.Group, looks bool) error {
 		m.wrong = s.now
 	}
 	return nil
+}
+
+func (m *graceModel) sight(p topology.Problem, now int64, looks bool) {
+	since, known := m.sighted[p]
+	if !known {
+		since = now
+	}
+	if m.problem = p; looks || m.sighted == nil {
+		m.sighted = map[topology.Problem]int64{}
+	}
+	m.sighted[p] = since
 }
 
 // check holds what a decision tells, and makes of the group, to the earliest time for it.
@@ -62,8 +73,8 @@ func (m *graceModel) check(s *simulation, d *Decision) error {
 	if d.Grace != nil && d.Grace.Began && m.wrong == 0 {
 		return fmt.Errorf("a grace although the topics fit, or never did: %+v", d.Grace)
 	}
-	if ends(&d.Reply) && s.env().MetadataAsOf <= m.sighted {
-		return fmt.Errorf("told of %v, seen at %d, by topics as of %d", m.problem, m.sighted, s.env().MetadataAsOf)
+	if since := m.sighted[m.problem]; ends(&d.Reply) && s.env().MetadataAsOf <= since {
+		return fmt.Errorf("told of %v, seen at %d, by topics as of %d", m.problem, since, s.env().MetadataAsOf)
 	}
 	notReady := ends(&d.Reply)
 	for _, r := range d.Records {
