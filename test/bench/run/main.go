@@ -46,7 +46,6 @@ var sections = []struct {
 	{"heartbeats", "steady heartbeats at 64 x 1 and 8 x 16 (connections x depth), one node and three", heartbeats},
 	{"joins", "durable joins on three nodes at 1, 16 and 64 in flight", joins},
 	{"commits", "commits of offsets at 1, 16 and 64 in flight in either store, three nodes, beside three nodes of Kafka", commitRates},
-	{"offsets", "a million committed offsets in the store raft: memory, restart, moves of leaderships", manyOffsets},
 	{"failover", "kill -9 of the node that leads most groups", failover},
 	{"memory", "memory of 5,000 members", memory},
 	{"converge", "500 and 100 members that join one group at once, and 10% that leave, heartbeats of 100 ms, one node", converge},
