@@ -18,6 +18,7 @@ import (
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/raftnode"
+	"github.com/coordd/coordd/topicctl"
 	"github.com/coordd/coordd/topology"
 )
 
@@ -33,6 +34,7 @@ const (
 	inputVerified
 	inputTick
 	inputForeign
+	inputLookedUp
 	inputClaimed
 	inputReleased
 	inputStoreDone
@@ -137,6 +139,8 @@ func (r *runner) step(in input) {
 		r.machine.Tick(now)
 	case inputForeign:
 		r.machine.ForeignChecked(now, in.group, in.any.(coordinator.ForeignGroup), in.err)
+	case inputLookedUp:
+		r.machine.TopicsLookedUp(now, in.id, in.any.(map[string]topology.Lookup))
 	case inputClaimed:
 		if in.id == r.serving.Load() { // else another leader may have claimed the group meanwhile, and this one has asked again
 			r.machine.Claimed(now, in.group, in.err)
@@ -356,6 +360,27 @@ func (r *runner) RefreshTopics() { r.node.watcher.Refresh() }
 
 // RefreshNeeded implements shard.Host.
 func (r *runner) RefreshNeeded() { r.node.watcher.RefreshNamed() }
+
+// lookupPatience bounds how long the upstream may take to say whether topics exist.
+const lookupPatience = 5 * time.Second
+
+// LookUpTopics implements shard.Host.
+func (r *runner) LookUpTopics(op uint64, topics []string) {
+	source, _ := r.node.parts.Topics.(topicctl.LookupSource)
+	r.node.run(func() {
+		var found map[string]topology.Lookup
+		if source != nil {
+			ctx, cancel := context.WithTimeout(r.node.ctx, lookupPatience)
+			defer cancel()
+			var err error
+			if found, err = source.Lookup(ctx, topics); err != nil {
+				found = nil
+				r.node.log.Debug("the upstream does not say whether topics with offsets exist", "shard", r.number, "topics", len(topics), "error", err)
+			}
+		}
+		r.post(input{kind: inputLookedUp, id: op, any: found})
+	})
+}
 
 // Assignor implements shard.Host.
 func (r *runner) Assignor(name string) assignor.Assignor { return r.node.assignors.named(name) }

@@ -24,6 +24,13 @@ type NamedSource interface {
 	NamedMetadata(ctx context.Context, names []string) (*Snapshot, error)
 }
 
+// LookupSource is a Source that tells a topic that does not exist from one that it does not show.
+type LookupSource interface {
+	Source
+	// Lookup asks for topics by name. Those that the cluster says neither of are left out.
+	Lookup(ctx context.Context, names []string) (map[string]topology.Lookup, error)
+}
+
 // ErrTopicExists is wrapped by a Source's error for a topic that exists (TOPIC_ALREADY_EXISTS).
 var ErrTopicExists = errors.New("topic exists")
 

@@ -3,6 +3,7 @@ package offsets
 import (
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
 )
 
 // Retention says when offsets in the log expire.
@@ -20,32 +21,51 @@ type Due struct {
 	More    bool
 	// Left is the number of offsets that stay beside them.
 	Left int
-	// Gone are the topics that were deleted, as far as is known: their offsets are to be deleted when this has been known for long
-	// enough.
+	// Gone are the topics that seem to have been deleted: the upstream is to be asked for them by name, and their offsets deleted
+	// once it has said so for long enough.
 	Gone []string
 }
 
-// FindDue finds the offsets of a group that have expired, and those of deleted topics that confirmed accepts; limit bounds the
+// Confirmed is what the upstream has said of a topic for long enough, each time that it was asked for it by name.
+type Confirmed struct {
+	topology.Lookup
+	// Since is when it was asked first (ms).
+	Since int64
+}
+
+// deleted says that an offset is of a topic that does not exist any more.
+func (c *Confirmed) deleted(o *record.OffsetCommit, w *World, missed bool) bool {
+	if o.CommitTimestampMs >= c.Since && o.CommitTimestampMs <= w.Now {
+		return false
+	}
+	return c.Missing == missed && (missed || differ(c.ID, o.TopicID))
+}
+
+// FindDue finds the offsets of a group that have expired, and those of topics whose deletion is confirmed; limit bounds the
 // tombstones of one round.
 //
 // While the group has members the offsets of what they read never expire, and those of other topics do the retention after
 // their commit. Without members all expire once both the commit and the end of the last member are that long ago: Kafka counts from
 // the commit alone, so that what was idle is lost as soon as the app stops (OffsetMetadataManager.cleanupExpiredOffsets).
-func FindDue(g *fsm.Group, w *World, r Retention, confirmed func(topic string) bool, limit int) Due {
+func FindDue(g *fsm.Group, w *World, r Retention, confirmed func(topic string) (Confirmed, bool), limit int) Due {
 	var d Due
 	topic, read, gone := "", false, false
+	var said Confirmed
+	var sure bool
 	for tp, o := range g.Offsets() {
 		if tp.Topic != topic {
 			topic, gone = tp.Topic, false
 			read = g.NumMembers() > 0 && g.ReadsTopic(topic)
 		}
-		dead := w.gone(topic, &o)
+		missed := w.missed(topic, &o)
+		dead := missed || w.replaced(topic, &o)
 		if dead && !gone {
 			gone = true
 			d.Gone = append(d.Gone, topic)
+			said, sure = confirmed(topic)
 		}
 		switch {
-		case !(dead && confirmed(topic)) && (read || !expired(g, w, r, &o)):
+		case !(dead && sure && said.deleted(&o, w, missed)) && (read || !expired(g, w, r, &o)):
 			d.Left++
 		case len(d.Records) == limit:
 			d.More = true

@@ -29,18 +29,30 @@ type World struct {
 	}
 }
 
-// gone says that an offset is of a topic that was deleted, whether or not there is another one of that name now. What was
-// committed after the picture of the topics was asked for is not: the picture may be the older one. A commit from the
-// future is an earlier leader's, whose clock was ahead.
-func (w *World) gone(topic string, o *record.OffsetCommit) bool {
-	if w.Topics == nil || !w.TopicsCurrent || o.CommitTimestampMs >= w.TopicsAsOf && o.CommitTimestampMs <= w.Now {
-		return false
-	}
-	if w.last.name != topic {
+// replaced says that an offset is of a topic that was deleted: there is another one of that name now.
+func (w *World) replaced(topic string, o *record.OffsetCommit) bool {
+	known, exists := w.look(topic)
+	return exists && differ(known.ID, o.TopicID) && w.youngerThan(o)
+}
+
+// missed says that the topic of an offset is not among those that coordd is shown. It may exist all the same.
+func (w *World) missed(topic string, o *record.OffsetCommit) bool {
+	_, exists := w.look(topic)
+	return !exists && w.youngerThan(o)
+}
+
+// youngerThan says that the picture of the topics is younger than the offset's commit. A commit from the future is an earlier
+// leader's, whose clock was ahead.
+func (w *World) youngerThan(o *record.OffsetCommit) bool {
+	return w.Topics != nil && w.TopicsCurrent && (o.CommitTimestampMs < w.TopicsAsOf || o.CommitTimestampMs > w.Now)
+}
+
+func (w *World) look(topic string) (topology.Topic, bool) {
+	if w.Topics != nil && w.last.name != topic {
 		w.last.name = topic
 		w.last.topic, w.last.exists = w.Topics.Topic(topic)
 	}
-	return !w.last.exists || differ(w.last.topic.ID, o.TopicID)
+	return w.last.topic, w.last.exists
 }
 
 // differ says that two topic ids are known and not the same (OffsetMetadataManager.isMismatchedTopicId).
@@ -136,8 +148,9 @@ func CommitRecords(req *CommitRequest, w *World) []record.Record {
 // Committed answers every partition of a request with success.
 func Committed(req *CommitRequest) *CommitResponse { return CommitFailed(req, coordinator.None) }
 
-// Fetch answers a fetch that [CheckFetch] allows by the offsets in the log. Offsets of a topic that was deleted are not
-// shown, nor those of another topic of the same name than the request asks for (OffsetMetadataManager.fetchOffsets).
+// Fetch answers a fetch that [CheckFetch] allows by the offsets in the log. Offsets of another topic of the same name than the
+// request asks for are not shown (OffsetMetadataManager.fetchOffsets): than that of the id, or where it has none the one that
+// there is now. A topic that is missed hides nothing.
 func Fetch(g *fsm.Group, req *FetchRequest, w *World) *FetchResponse {
 	if req.Topics == nil {
 		return fetchAll(g, w)
@@ -147,7 +160,7 @@ func Fetch(g *fsm.Group, req *FetchRequest, w *World) *FetchResponse {
 		result := FetchTopicResult{Name: t.Name, ID: t.ID, Partitions: make([]FetchedOffset, len(t.Partitions))}
 		for j, p := range t.Partitions {
 			o, ok := g.Offset(t.Name, p)
-			if !ok || differ(t.ID, o.TopicID) || w.gone(t.Name, &o) {
+			if !ok || differ(t.ID, o.TopicID) || t.ID == [16]byte{} && w.replaced(t.Name, &o) {
 				result.Partitions[j] = NoOffset(p, coordinator.None)
 				continue
 			}
@@ -161,7 +174,7 @@ func Fetch(g *fsm.Group, req *FetchRequest, w *World) *FetchResponse {
 func fetchAll(g *fsm.Group, w *World) *FetchResponse {
 	resp := &FetchResponse{Topics: []FetchTopicResult{}}
 	for tp, o := range g.Offsets() {
-		if w.gone(tp.Topic, &o) {
+		if w.replaced(tp.Topic, &o) {
 			continue
 		}
 		if n := len(resp.Topics); n == 0 || resp.Topics[n-1].Name != tp.Topic {
@@ -217,7 +230,7 @@ func AsCommits(g *fsm.Group, w *World, limit int) []*CommitRequest {
 	var commits []*CommitRequest
 	count := 0
 	for tp, o := range g.Offsets() {
-		if w.gone(tp.Topic, &o) {
+		if w.replaced(tp.Topic, &o) {
 			continue
 		}
 		if len(commits) == 0 || count == limit {

@@ -175,7 +175,7 @@ const bookRetention = 300
 // sweep deletes what is due, with the topics that are gone confirmed.
 func (b *book) sweep(t *rapid.T) {
 	g := b.group()
-	due := FindDue(g, &b.world, Retention{Ms: bookRetention}, func(string) bool { return true }, rapid.IntRange(1, 20).Draw(t, "limit"))
+	due := FindDue(g, &b.world, Retention{Ms: bookRetention}, b.confirmed, rapid.IntRange(1, 20).Draw(t, "limit"))
 	want := map[TopicPartition]bool{}
 	for tp, e := range b.offsets {
 		since := e.at
@@ -183,7 +183,7 @@ func (b *book) sweep(t *rapid.T) {
 			since = max(since, g.Marks.EmptySinceMs)
 		}
 		read := g.NumMembers() > 0 && tp.Topic != "other"
-		if b.hidden(tp) || !read && b.world.Now-since >= bookRetention {
+		if b.gone(tp) || !read && b.world.Now-since >= bookRetention {
 			want[tp] = true
 		}
 	}
@@ -201,10 +201,22 @@ func (b *book) sweep(t *rapid.T) {
 	b.evolve(t, due.Records)
 }
 
-// hidden says that an offset is of a topic that is gone, and was not committed just now.
-func (b *book) hidden(tp TopicPartition) bool {
+// confirmed says of a topic what is true.
+func (b *book) confirmed(topic string) (Confirmed, bool) {
+	known, ok := b.topics[topic]
+	return Confirmed{Lookup: topology.Lookup{Missing: !ok, ID: known.ID}, Since: b.world.Now + 1}, true
+}
+
+// gone says that an offset is of a topic that is gone, and was not committed just now.
+func (b *book) gone(tp TopicPartition) bool {
 	e := b.offsets[tp]
 	return b.topics[tp.Topic].ID != e.id && e.at < b.world.TopicsAsOf
+}
+
+// hidden says that there is another topic of the name.
+func (b *book) hidden(tp TopicPartition) bool {
+	_, exists := b.topics[tp.Topic]
+	return exists && b.gone(tp)
 }
 
 func (b *book) check(t *rapid.T) {

@@ -114,7 +114,8 @@ func TestWhatALogTakes(t *testing.T) {
 	}
 }
 
-// O14: what was committed for a topic that was deleted is not shown for another one of its name.
+// O14: what was committed for a topic that was deleted is not shown for another one of its name. A topic that is missing hides
+// nothing: coordd may only not see it.
 func TestFetchFromTheLog(t *testing.T) {
 	g := with(t, group(t),
 		offset("in", 0, record.OffsetCommit{Offset: 10, LeaderEpoch: 2, Metadata: "m", CommitTimestampMs: 500, TopicID: idA}),
@@ -143,10 +144,11 @@ func TestFetchFromTheLog(t *testing.T) {
 		edit func(*World)
 		want map[string][]int64
 	}{
-		"by name":  {&FetchRequest{Topics: []FetchTopic{{Name: "in", Partitions: all}, {Name: "none", Partitions: []int32{0, 1, 7}}}}, nil, map[string][]int64{"in": {10, -1, 12, 13}, "none": {-1, -1, -1}}},
+		"by name":  {&FetchRequest{Topics: []FetchTopic{{Name: "in", Partitions: all}, {Name: "none", Partitions: []int32{0, 1, 7}}}}, nil, map[string][]int64{"in": {10, -1, 12, 13}, "none": {14, 15, -1}}},
 		"by id":    {&FetchRequest{Topics: []FetchTopic{{Name: "in", ID: idA, Partitions: all}}}, nil, map[string][]int64{"in": {10, -1, -1, 13}}},
 		"of old":   {&FetchRequest{Topics: []FetchTopic{{Name: "in", ID: idB, Partitions: all}}}, func(w *World) { w.TopicsCurrent = false }, map[string][]int64{"in": {-1, 11, 12, 13}}},
-		"all":      {&FetchRequest{}, nil, map[string][]int64{"in": {10, 12, 13}, "old": {16}}},
+		"now":      {&FetchRequest{Topics: []FetchTopic{{Name: "in", ID: idB, Partitions: all}}}, nil, map[string][]int64{"in": {-1, 11, 12, 13}}},
+		"all":      {&FetchRequest{}, nil, map[string][]int64{"in": {10, 12, 13}, "none": {14, 15}, "old": {16}}},
 		"none":     {&FetchRequest{Topics: []FetchTopic{}}, nil, map[string][]int64{}},
 		"in doubt": {&FetchRequest{}, func(w *World) { w.TopicsCurrent = false }, map[string][]int64{"in": {10, 11, 12, 13}, "none": {14, 15}, "old": {16}}},
 		"unknown":  {&FetchRequest{}, func(w *World) { w.Topics = nil }, map[string][]int64{"in": {10, 11, 12, 13}, "none": {14, 15}, "old": {16}}},
@@ -174,7 +176,7 @@ func TestFetchFromTheLog(t *testing.T) {
 			t.Error("an empty group does not take what is handed over")
 		}
 	}
-	if d := cmp.Diff([]int64{10, 12, 13, 16}, handed); d != "" {
+	if d := cmp.Diff([]int64{10, 12, 13, 14, 15, 16}, handed); d != "" {
 		t.Error(d)
 	}
 }
@@ -228,28 +230,70 @@ func TestFindDue(t *testing.T) {
 		g := with(t, test.g, append(test.marks, offset(test.topic, 0, test.value))...)
 		w := world()
 		w.Topics.(images)["rep"] = topology.Topic{Name: "rep", Partitions: 1}
-		due := FindDue(g, w, Retention{Ms: 100, From: 1900}, func(string) bool { return false }, 10)
+		due := FindDue(g, w, Retention{Ms: 100, From: 1900}, unconfirmed, 10)
 		if got := len(due.Records) == 1; got != test.expired || due.Left+len(due.Records) != 1 || due.More || due.Gone != nil {
 			t.Errorf("%s: %+v", what, due)
 		}
 	}
 }
 
-// Offsets of deleted topics are told, and due where that is confirmed, also of what members read; a round has its limit.
+func unconfirmed(string) (Confirmed, bool) { return Confirmed{}, false }
+
+// Offsets of topics that seem to be gone are told, and due where the upstream confirms it, also of what members read; a round has
+// its limit.
 func TestFindDueOfDeletedTopics(t *testing.T) {
 	old := record.OffsetCommit{LeaderEpoch: -1, CommitTimestampMs: 999, TopicID: idB}
 	g := with(t, group(t), offset("both", 0, old), offset("both", 1, old), offset("in", 0, old), offset("in", 1, old),
 		offset("in", 2, record.OffsetCommit{LeaderEpoch: -1, CommitTimestampMs: 999, TopicID: idA}))
-	due := FindDue(g, world(), Retention{Ms: 5000}, func(string) bool { return false }, 10)
+	due := FindDue(g, world(), Retention{Ms: 5000}, unconfirmed, 10)
 	if d := cmp.Diff(Due{Left: 5, Gone: []string{"both", "in"}}, due); d != "" {
 		t.Error(d)
 	}
-	due = FindDue(g, world(), Retention{Ms: 5000}, func(topic string) bool { return topic == "in" }, 10)
+	due = FindDue(g, world(), Retention{Ms: 5000}, func(topic string) (Confirmed, bool) {
+		return Confirmed{Lookup: topology.Lookup{ID: idA}, Since: 1500}, topic == "in"
+	}, 10)
 	if len(due.Records) != 2 || due.Records[0].Key.Topic != "in" || due.Left != 3 || due.More {
 		t.Errorf("%+v", due)
 	}
-	due = FindDue(g, world(), Retention{Ms: 5000}, func(string) bool { return true }, 3)
+	due = FindDue(g, world(), Retention{Ms: 5000}, func(topic string) (Confirmed, bool) {
+		if topic == "in" {
+			return Confirmed{Lookup: topology.Lookup{ID: idA}, Since: 1500}, true
+		}
+		return Confirmed{Lookup: topology.Lookup{Missing: true}, Since: 1500}, true
+	}, 3)
 	if len(due.Records) != 3 || due.Left != 2 || !due.More {
 		t.Errorf("%+v", due)
+	}
+}
+
+// What the upstream says of a topic by its name must be what the picture of all topics says, and be younger than the commit.
+func TestDeletionsThatAreNotConfirmed(t *testing.T) {
+	missing := Confirmed{Lookup: topology.Lookup{Missing: true}, Since: 1500}
+	is := func(id [16]byte, since int64) Confirmed {
+		return Confirmed{Lookup: topology.Lookup{ID: id}, Since: since}
+	}
+	for what, test := range map[string]struct {
+		topic string
+		at    int64
+		said  Confirmed
+		due   bool
+	}{
+		"missing":                              {"none", 500, missing, true},
+		"missing, there by name":               {"none", 500, is(idB, 1500), false},
+		"missing, committed since":             {"none", 500, Confirmed{Lookup: missing.Lookup, Since: 400}, false},
+		"missing, by a clock ahead":            {"none", 9000, missing, true},
+		"missing, not in a younger picture":    {"none", 1200, missing, false},
+		"another id":                           {"in", 500, is(idA, 1500), true},
+		"another id, missing by name":          {"in", 500, missing, false},
+		"another id, the offset's by name":     {"in", 500, is(idB, 1500), false},
+		"another id, none by name":             {"in", 500, is([16]byte{}, 1500), false},
+		"another id, committed since":          {"in", 500, is(idA, 500), false},
+		"another id, not in a younger picture": {"in", 1200, is(idA, 1500), false},
+	} {
+		g := with(t, group(t), offset(test.topic, 0, record.OffsetCommit{LeaderEpoch: -1, CommitTimestampMs: test.at, TopicID: idB}))
+		due := FindDue(g, world(), Retention{Ms: 1 << 40}, func(string) (Confirmed, bool) { return test.said, true }, 10)
+		if got := len(due.Records) == 1; got != test.due {
+			t.Errorf("%s: %+v", what, due)
+		}
 	}
 }

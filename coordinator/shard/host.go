@@ -39,6 +39,8 @@ type Host interface {
 	// RefreshNeeded asks for a new picture of the topics of the groups that are there soon: one of them was missing. It
 	// costs less, and TopicsAsOf need not follow.
 	RefreshNeeded()
+	// LookUpTopics asks the upstream for topics by name: [Machine.TopicsLookedUp].
+	LookUpTopics(op uint64, topics []string)
 	// Assignor is the assignor of that name, or the default one where the name is not registered.
 	Assignor(name string) assignor.Assignor
 	// Compute runs the job beside the shard: [Machine.Computed].

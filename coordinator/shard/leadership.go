@@ -96,6 +96,7 @@ func (m *Machine) resign() {
 	clear(m.queuedOffsets)
 	clear(m.foreign)
 	m.groups, m.takingOver, m.sweeps = map[string]*group{}, 0, nil
+	m.suspects, m.lookup = nil, lookup{}
 	m.timers, m.kept = newTimers(), newHolds()
 	m.committed, m.working = fsm.State{}, fsm.State{}
 	for _, c := range calls {

@@ -86,12 +86,15 @@ type Machine struct {
 	// takingOver counts the groups that are group.inherited.
 	takingOver int
 
-	store   map[uint64]*storeOp
-	nextOp  uint64
-	sweeps  []string           // groups whose offsets in the log are still to be looked at in this check of the retention
-	foreign map[string][]*Call // calls that wait for the upstream's word about their group id
-	timers  timers
-	kept    holds
+	store  map[uint64]*storeOp
+	nextOp uint64
+	sweeps []string // groups whose offsets in the log are still to be looked at in this check of the retention
+	// suspects are topics with offsets in the log that seem to have been deleted, by name.
+	suspects map[string]*suspect
+	lookup   lookup
+	foreign  map[string][]*Call // calls that wait for the upstream's word about their group id
+	timers   timers
+	kept     holds
 }
 
 // task is a decision that waits for its turn: a call, or an internal one.
@@ -382,8 +385,6 @@ type group struct {
 	// moving says that this is a move of its offsets to another store; moveWaits that one waits until the upstream works on none of
 	// them.
 	moving, moveWaits bool
-	// gone are topics with offsets in the log that were deleted, and since when that is known.
-	gone map[string]int64
 }
 
 // await has further commits of a member wait until those under way are done.

@@ -33,6 +33,7 @@ func (r *rig) elapse(ms int64) {
 		r.freshProof()
 		r.Tick(r.now)
 		r.Flush()
+		r.looksUp()
 		r.commitAll()
 	}
 }

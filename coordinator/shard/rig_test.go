@@ -46,8 +46,12 @@ type rig struct {
 	events    []Event
 	created   []string
 	unwanted  []string
-	compared  int
-	wanted    map[string][]topology.InternalTopic
+	// lookups are the questions for topics that are open; elapse answers them by the topics, but for those of unclear.
+	lookups  []lookupAsked
+	unclear  map[string]bool
+	silent   bool // nor then
+	compared int
+	wanted   map[string][]topology.InternalTopic
 	// creationError is what CreationError says of any topic.
 	creationError string
 	jobs          []job
@@ -56,6 +60,31 @@ type rig struct {
 type job struct {
 	op  uint64
 	run *streams.TargetJob
+}
+
+type lookupAsked struct {
+	op     uint64
+	topics []string
+}
+
+// looksUp answers the questions for topics.
+func (r *rig) looksUp() {
+	for len(r.lookups) > 0 && !r.silent {
+		asked := r.lookups[0]
+		r.lookups = r.lookups[1:]
+		there, _ := r.Topics()
+		found := map[string]topology.Lookup{}
+		for _, name := range asked.topics {
+			if topic, exists := there.Topic(name); !r.unclear[name] {
+				found[name] = topology.Lookup{Missing: !exists}
+				if exists {
+					found[name] = topology.Lookup{ID: topic.ID}
+				}
+			}
+		}
+		r.TopicsLookedUp(r.now, asked.op, found)
+		r.Flush()
+	}
 }
 
 type topics map[string]int32
@@ -108,8 +137,11 @@ func (r *rig) Assignor(name string) assignor.Assignor {
 	}
 	return assignor.Sticky()
 }
-func (r *rig) RefreshTopics()      { r.refreshed++ }
-func (r *rig) RefreshNeeded()      { r.needed++ }
+func (r *rig) RefreshTopics() { r.refreshed++ }
+func (r *rig) RefreshNeeded() { r.needed++ }
+func (r *rig) LookUpTopics(op uint64, topics []string) {
+	r.lookups = append(r.lookups, lookupAsked{op, topics})
+}
 func (r *rig) TopicsCurrent() bool { return !r.oldTopics }
 func (r *rig) TopicsAsOf() int64 {
 	if r.topicsAsOf != 0 {

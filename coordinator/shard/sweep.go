@@ -16,10 +16,6 @@ const (
 	maxDueOffsets = 5000
 )
 
-// goneMs is for how long a topic must be known to be deleted before its offsets are: they are not shown meanwhile, and come
-// back with a topic that only seemed to be gone.
-const goneMs = 60_000
-
 // sweep looks at the next of the groups that keep their offsets in the log, for offsets that are to go.
 func (m *Machine) sweep() {
 	for groups, visited := 0, 0; len(m.sweeps) > 0 && groups < maxSweptGroups && visited < maxSweptOffsets; groups++ {
@@ -52,13 +48,12 @@ func (s *sweeping) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.De
 	if g == nil || g.Store() != record.StoreRaft {
 		return streams.Decision{}, false
 	}
-	e := m.groupOf(g.ID)
-	if e.deleting > 0 {
+	if m.groupOf(g.ID).deleting > 0 {
 		return streams.Decision{}, false
 	}
 	world := m.world()
-	due := offsets.FindDue(g, &world, offsets.Retention{Ms: m.options.RetentionMs, From: m.electedAt}, e.goneForLong(m.now), maxDueOffsets)
-	e.noteGone(due.Gone, m.now)
+	due := offsets.FindDue(g, &world, offsets.Retention{Ms: m.options.RetentionMs, From: m.electedAt}, m.confirmed, maxDueOffsets)
+	m.suspect(g.ID, &due)
 	*s = sweeping{group: g.ID, counts: OffsetCounts{Expired: len(due.Records)}}
 	records := due.Records
 	if due.Left == 0 && m.outlived(g) {
@@ -79,28 +74,4 @@ func (s *sweeping) committed(m *Machine) {
 	if s.deletes {
 		m.host.Observe(Event{Group: s.group, Expired: true})
 	}
-}
-
-// goneForLong says whether a topic has been known to be deleted for long enough.
-func (g *group) goneForLong(now int64) func(topic string) bool {
-	return func(topic string) bool {
-		since, ok := g.gone[topic]
-		return ok && now-since >= goneMs
-	}
-}
-
-// noteGone remembers which topics are gone, and since when.
-func (g *group) noteGone(topics []string, now int64) {
-	var gone map[string]int64
-	for _, topic := range topics {
-		if gone == nil {
-			gone = make(map[string]int64, len(topics))
-		}
-		since, ok := g.gone[topic]
-		if !ok {
-			since = now
-		}
-		gone[topic] = since
-	}
-	g.gone = gone
 }

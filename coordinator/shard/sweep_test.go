@@ -146,8 +146,8 @@ func TestAnEmptyGroupWithoutOffsetsExpires(t *testing.T) {
 	}
 }
 
-// Offsets of a topic that is gone are hidden at once, deleted when that has been known for a while, and never come back with
-// another topic of the name.
+// Offsets of a topic that was made anew are hidden at once, those of one that is gone or made anew are deleted when the upstream
+// has said so for a while.
 func TestOffsetsGoWithTheirTopic(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		t.Run(fmt.Sprint("made again ", again), func(t *testing.T) {
@@ -159,48 +159,137 @@ func TestOffsetsGoWithTheirTopic(t *testing.T) {
 			r.commitsTo("g", "a", h.MemberEpoch, "other")
 			r.now += 1000
 			r.freshProof()
+			shown, listed := int64(7), []string{"in", "other"}
 			if again {
 				r.topicID = [16]byte{2}
-				r.TopicsChanged(r.now)
-				r.commitsTo("g", "a", h.MemberEpoch, "other")
+				shown, listed = -1, []string{"other"}
 			} else {
 				delete(r.topics, "in")
-				r.TopicsChanged(r.now)
 			}
-			if got := r.fetched("g"); got[0] != -1 {
+			r.TopicsChanged(r.now)
+			if got := r.fetched("g"); got[0] != shown {
 				t.Fatalf("%v", got)
 			}
 			c, _ := r.send(fetch("g"))
-			if all := c.Response.(*offsets.FetchResponse).Topics; len(all) != 1 || all[0].Name != "other" {
-				t.Fatalf("%+v", all)
+			var names []string
+			for _, topic := range c.Response.(*offsets.FetchResponse).Topics {
+				names = append(names, topic.Name)
 			}
-			r.alive("g", "a", 60_000)
+			if d := cmp.Diff(listed, names); d != "" {
+				t.Fatal(d)
+			}
+			r.alive("g", "a", 115_000) // the first check is after a minute at the latest
 			if n := r.committed.Group("g").NumOffsets(); n != 2 {
-				t.Fatalf("%d offsets: the first look deletes", n)
+				t.Fatalf("%d offsets before a minute is over", n)
 			}
-			r.alive("g", "a", 180_000)
+			r.alive("g", "a", 30_000)
 			if d := cmp.Diff([]string{"other"}, r.logged("g")); d != "" {
 				t.Error(d)
+			}
+			if len(r.suspects) != 0 {
+				t.Errorf("%d topics are still asked for", len(r.suspects))
 			}
 		})
 	}
 }
 
-// A topic that only seemed to be gone has its offsets back.
-func TestATopicThatComesBackHasItsOffsets(t *testing.T) {
+// rightsTaken is a member with an offset for a topic that coordd is not shown any more.
+func rightsTaken(t *testing.T) *rig {
+	t.Helper()
 	r := newLogRig(t)
 	r.expiring(week)
+	r.topics["other"] = 1
 	h := r.joined("g", "a")
 	r.commitsTo("g", "a", h.MemberEpoch, "in")
-	r.now++
-	for range 5 {
+	r.now += 1000
+	r.freshProof()
+	delete(r.topics, "in")
+	r.TopicsChanged(r.now)
+	return r
+}
+
+// A topic that coordd may not describe is missing among all topics, and not known by name: the app, which may read it, keeps its
+// place.
+func TestATopicThatIsNotShownKeepsItsOffsets(t *testing.T) {
+	r := rightsTaken(t)
+	r.unclear = map[string]bool{"in": true}
+	for range 20 {
+		if got := r.fetched("g"); got[0] != 7 {
+			t.Fatalf("a fetch of a running member: %v", got)
+		}
+		r.alive("g", "a", 61_000)
+	}
+}
+
+// Only what the upstream says each time counts: what it said before a question that it did not answer, or answered otherwise,
+// does not.
+func TestADeletionIsConfirmedWithoutABreak(t *testing.T) {
+	for what, breaks := range map[string]func(*rig){
+		"there again":  func(r *rig) { r.topics["in"] = 4 },
+		"not told":     func(r *rig) { r.unclear = map[string]bool{"in": true} },
+		"made anew":    func(r *rig) { r.topics["in"], r.topicID = 4, [16]byte{2} },
+		"not answered": func(r *rig) { r.silent = true },
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := rightsTaken(t)
+			for range 20 {
+				r.alive("g", "a", 50_000)
+				breaks(r)
+				r.alive("g", "a", 12_000)
+				delete(r.topics, "in")
+				r.topicID, r.unclear, r.silent = [16]byte{}, nil, false
+			}
+			if got := r.fetched("g"); got[0] != 7 {
+				t.Fatalf("%v", got)
+			}
+			r.alive("g", "a", 240_000)
+			if got := r.logged("g"); len(got) != 0 {
+				t.Errorf("%v without a break", got)
+			}
+		})
+	}
+}
+
+// A topic that is missing whenever the retention looks, and there in between, keeps its offsets.
+func TestATopicThatIsMissingAtEachCheckKeepsItsOffsets(t *testing.T) {
+	r := rightsTaken(t)
+	r.topics["in"] = 4
+	for range 40 {
+		r.alive("g", "a", 1000)
+		until := r.timers.scheduled[timerKey{kind: timerRetention}] - r.now
+		r.alive("g", "a", until-1000)
 		delete(r.topics, "in")
-		r.alive("g", "a", 65_000)
+		r.elapse(2000)
 		r.topics["in"] = 4
-		r.alive("g", "a", 65_000)
 	}
 	if got := r.fetched("g"); got[0] != 7 {
 		t.Errorf("%v", got)
+	}
+}
+
+// What an answer says that was asked for by an earlier leadership counts for nothing, and each begins anew.
+func TestALeaderConfirmsDeletionsItself(t *testing.T) {
+	r := rightsTaken(t)
+	r.alive("g", "a", 115_000)
+	r.silent = true
+	r.elapse(10_000)
+	if len(r.lookups) != 1 {
+		t.Fatalf("%d questions", len(r.lookups))
+	}
+	state := r.committed
+	r.Lost(r.now)
+	r.Elected(r.now, 2, state)
+	r.freshProof()
+	r.silent = false
+	r.looksUp()
+	r.expiring(week)
+	r.alive("g", "a", 115_000)
+	if got := r.fetched("g"); got[0] != 7 {
+		t.Fatalf("%v", got)
+	}
+	r.alive("g", "a", 30_000)
+	if got := r.logged("g"); len(got) != 0 {
+		t.Error(got)
 	}
 }
 

@@ -17,6 +17,7 @@ const (
 	timerHold                       // the answer to a heartbeat was held for long enough
 	timerRetention                  // groups that were empty for too long are looked for
 	timerSweep                      // the check of the retention goes on
+	timerLookup                     // the upstream is asked for topics that seem to have been deleted
 	timerTopics                     // calls wait until the topics have been read again
 )
 
@@ -148,6 +149,8 @@ func (m *Machine) fire(key timerKey) {
 		m.checkRetention()
 	case timerSweep:
 		m.sweep()
+	case timerLookup:
+		m.lookUp()
 	case timerTopics:
 		m.topicsRead(key, g)
 	case timerClaim:

@@ -425,6 +425,12 @@ var mutations = []mutation{
 		"coordinator/offsets", "TestFindDue",
 	},
 	{
+		7, "a topic that coordd is not shown deletes no offsets",
+		"coordinator/offsets/expire.go",
+		"dead && sure && said.deleted(&o, w, missed)", "dead",
+		"coordinator/shard", "TestATopicThatIsNotShownKeepsItsOffsets",
+	},
+	{
 		1, "who is not a member any more commits nothing",
 		"coordinator/offsets/check.go",
 		"	if m == nil {\n		return coordinator.UnknownMemberID\n	}\n	if !req.Transactional", "	if m == nil {\n		return coordinator.None\n	}\n	if !req.Transactional",
