@@ -36,6 +36,10 @@ func (m *Machine) adopt(c *Call, r *AdoptRequest) {
 	m.submitInternal(task{
 		group: id, call: c,
 		internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+			if g == nil && !m.stillFree(c, id) { // it was here when the upstream was asked
+				m.adopt(c, r)
+				return streams.Decision{}, false
+			}
 			env := m.env(id)
 			d, err := streams.Adopt(g, &env, id, r.Epoch, r.Topology)
 			if len(d.Records) == 0 {

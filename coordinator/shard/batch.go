@@ -164,6 +164,9 @@ func (m *Machine) append(id string, records []record.Record, size int) error {
 	t.offsetsOnly = t.offsetsOnly && !slices.ContainsFunc(records, func(r record.Record) bool { return r.Key.Type != record.TypeOffsetCommit })
 	b.groups[id] = t
 	m.working = working
+	if working.Group(id) == nil {
+		m.idChanged(id, true)
+	}
 	b.add(records)
 	return nil
 }

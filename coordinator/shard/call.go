@@ -33,8 +33,10 @@ type Call struct {
 
 	// free says that the upstream was asked about the group's id on behalf of this call, and has nothing against it.
 	free bool
-	// found is what the upstream has under it.
+	// found is what the upstream has under it, here whether the group was here when it was asked, and asked is Machine.changes then.
 	found coordinator.ForeignGroup
+	here  bool
+	asked uint64
 
 	// What the machine notes on a heartbeat: when it came, that its answer is to be held when it is committed, that it was
 	// held once, and that it is being answered and not to be held any more.
@@ -76,6 +78,8 @@ type HoldsResponse struct {
 	Held bool
 	// Empty says that the group is held and has no members.
 	Empty bool
+	// Logs says that a group that is made here may keep its offsets in the log: what commits to the id must come here.
+	Logs bool
 }
 
 // DeleteGroupRequest asks to delete an empty group (DeleteGroups).

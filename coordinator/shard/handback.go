@@ -51,7 +51,7 @@ func (h *handback) stored(m *Machine, r *offsets.CommitResponse) {
 
 func (h *handback) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
 	if m.groups[h.group.id] != h.group || g == nil || g.NumMembers() > 0 {
-		m.answer(h.call, holding(g), h.group.id)
+		m.answer(h.call, m.holding(g), h.group.id)
 		h.over(m)
 		return streams.Decision{}, false
 	}
@@ -60,6 +60,6 @@ func (h *handback) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.De
 }
 
 func (h *handback) committed(m *Machine) {
-	m.reply(h.call, holding(m.committed.Group(h.request.GroupID))) // a join of the same entry may have made the group anew
+	m.reply(h.call, m.holding(m.committed.Group(h.request.GroupID))) // a join of the same entry may have made the group anew
 	h.over(m)
 }

@@ -75,8 +75,9 @@ func (m *Machine) resign() {
 	}
 	collect(m.queue, false)
 	calls = append(calls, m.unproven...)
-	for _, waiting := range m.foreign {
-		calls = append(calls, waiting...)
+	for _, q := range m.foreign { // the answer comes all the same, and is too old for a later leadership
+		calls = slices.Concat(calls, q.calls, q.next)
+		q.calls, q.next = nil, nil
 	}
 	for id, g := range m.groups {
 		calls = append(calls, g.waiting...)
@@ -94,7 +95,7 @@ func (m *Machine) resign() {
 	m.inflight, m.open, m.queue, m.unproven, m.retryAt = nil, nil, nil, nil, 0
 	clear(m.queued)
 	clear(m.queuedOffsets)
-	clear(m.foreign)
+	clear(m.changed)
 	m.groups, m.takingOver, m.sweeps = map[string]*group{}, 0, nil
 	m.suspects, m.lookup = nil, lookup{}
 	m.timers, m.kept = newTimers(), newHolds()

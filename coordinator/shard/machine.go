@@ -92,9 +92,13 @@ type Machine struct {
 	// suspects are topics with offsets in the log that seem to have been deleted, by name.
 	suspects map[string]*suspect
 	lookup   lookup
-	foreign  map[string][]*Call // calls that wait for the upstream's word about their group id
-	timers   timers
-	kept     holds
+	foreign  map[string]*question // questions to the upstream about group ids that are under way, also of an earlier leadership
+	// changed are the last changes of ids, numbered by changes; forgot is the number up to which some may not be known any more.
+	changed         map[string]idChange
+	changes, forgot uint64
+
+	timers timers
+	kept   holds
 }
 
 // task is a decision that waits for its turn: a call, or an internal one.
@@ -118,7 +122,7 @@ func New(host Host, options Options) *Machine {
 	return &Machine{
 		host: host, options: options, creationError: host.CreationError, evolve: fsm.State.EvolveAll,
 		groups: map[string]*group{}, queued: map[string]int{}, queuedOffsets: map[string]int{},
-		store: map[uint64]*storeOp{}, foreign: map[string][]*Call{},
+		store: map[uint64]*storeOp{}, foreign: map[string]*question{}, changed: map[string]idChange{},
 		timers: newTimers(), kept: newHolds(),
 	}
 }
@@ -302,11 +306,11 @@ func (m *Machine) holds(c *Call, r *HoldsRequest) {
 	if g == nil {
 		g = m.committed.Group(r.GroupID)
 	}
-	m.reply(c, holding(g))
+	m.reply(c, m.holding(g))
 }
 
-func holding(g *fsm.Group) *HoldsResponse {
-	return &HoldsResponse{Held: g != nil, Empty: g != nil && g.NumMembers() == 0}
+func (m *Machine) holding(g *fsm.Group) *HoldsResponse {
+	return &HoldsResponse{Held: g != nil, Empty: g != nil && g.NumMembers() == 0, Logs: m.options.Store == record.StoreRaft}
 }
 
 // describe shows a group as it is committed. Of a group that is not there it says whether the id is another one's.

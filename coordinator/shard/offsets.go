@@ -200,11 +200,25 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 	if op.commit && current {
 		m.commitDone(op, response.(*offsets.CommitResponse))
 	}
-	m.clientAnswered(op, response)
+	if op.commit && !m.commitCounts(op, current) {
+		m.refuse(op.call, notCoordinator)
+	} else {
+		m.clientAnswered(op, response)
+	}
 	if e := m.groups[op.group]; e != nil && current && e.moveWaits && !m.changesUnderWay(op.group) {
 		e.moveWaits = false
 		m.unblock(e)
 	}
+}
+
+// commitCounts says whether a commit that the upstream has answered may be acknowledged. A leader that came later may have made the group in the log by
+// what the upstream said before the commit arrived there: without a group here nothing else keeps the two apart.
+func (m *Machine) commitCounts(op *storeOp, current bool) bool {
+	if !current || m.working.Group(op.group) != nil {
+		return current
+	}
+	m.idChanged(op.group, false)
+	return m.proven()
 }
 
 // clientAnswered answers the client who asked for an operation.

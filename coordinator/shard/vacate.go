@@ -18,7 +18,7 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 	}
 	g := m.committed.Group(r.GroupID)
 	if g == nil || g.NumMembers() > 0 {
-		m.reply(c, holding(g))
+		m.reply(c, m.holding(g))
 		return
 	}
 	if m.awaitsDeletion(c, g.ID) {
@@ -41,6 +41,6 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 			return streams.Decision{Records: deletionRecords(g)}, true
 		},
 		// A join of the same entry may have made the group anew.
-		after: func(m *Machine) { m.reply(c, holding(m.committed.Group(r.GroupID))) },
+		after: func(m *Machine) { m.reply(c, m.holding(m.committed.Group(r.GroupID))) },
 	})
 }
