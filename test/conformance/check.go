@@ -17,22 +17,26 @@ type Difference struct {
 	Answer any `yaml:"answer"`
 }
 
-// LoadDifferences reads a list of differences.
-func LoadDifferences(file string) ([]Difference, error) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var list []Difference
-	if err := yaml.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	for _, d := range list {
-		if d.Scenario == "" || d.Step < 1 || d.Reason == "" || d.Answer == nil {
-			return nil, fmt.Errorf("%s: each entry needs scenario, step, reason and answer: %s step %d has not", file, d.Scenario, d.Step)
+// LoadDifferences reads lists of differences.
+func LoadDifferences(files ...string) ([]Difference, error) {
+	var all []Difference
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
 		}
+		var list []Difference
+		if err := yaml.Unmarshal(raw, &list); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, d := range list {
+			if d.Scenario == "" || d.Step < 1 || d.Reason == "" || d.Answer == nil {
+				return nil, fmt.Errorf("%s: each entry needs scenario, step, reason and answer: %s step %d has not", file, d.Scenario, d.Step)
+			}
+		}
+		all = append(all, list...)
 	}
-	return list, nil
+	return all, nil
 }
 
 // Golden is the recorded answers of a scenario.

@@ -94,19 +94,22 @@ func TestAnswersWhileTheLeaderMoves(t *testing.T) {
 }
 
 // TestAnswersWithOffsetsInTheLog plays the scenarios against groups that keep their offsets in coordd's log, with and without
-// moves of leaders. No answer is another one.
+// moves of leaders. No answer is another one, but for those of a list.
 func TestAnswersWithOffsetsInTheLog(t *testing.T) {
 	c, admins := start(t, "offsets.store=raft")
 	left := maps.Clone(notOverKfake)
 	delete(left, "types-empty-streams-then-others") // there is no membership upstream
 	maps.Copy(left, NotWhileLeadersMove)
 	maps.Copy(left, noTakeoverOverKfake)
-	t.Run("leaders stay", func(t *testing.T) { play(t, c, "", nil, left) })
-	t.Run("leaders move", func(t *testing.T) { play(t, c, "-moved", MovingLeaders(rig.NewMover(admins, shards)), left) })
+	t.Run("leaders stay", func(t *testing.T) { play(t, c, "", nil, left, "differences-raft.yaml") })
+	t.Run("leaders move", func(t *testing.T) {
+		play(t, c, "-moved", MovingLeaders(rig.NewMover(admins, shards)), left, "differences-raft.yaml")
+	})
 }
 
-// play plays the scenarios but those that are exempt. The suffix makes names that the cluster has not seen.
-func play(t *testing.T, c *devcluster.Cluster, suffix string, beforeStep func(*Scenario, int) (func(), error), exempt map[string]string) {
+// play plays the scenarios but those that are exempt. The suffix makes names that the cluster has not seen; more are lists of
+// differences beside the one for all.
+func play(t *testing.T, c *devcluster.Cluster, suffix string, beforeStep func(*Scenario, int) (func(), error), exempt map[string]string, more ...string) {
 	left := func(s *Scenario) string {
 		if s.Slow && testing.Short() {
 			return "takes a minute or more; -short is set"
@@ -117,7 +120,7 @@ func play(t *testing.T, c *devcluster.Cluster, suffix string, beforeStep func(*S
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := LoadDifferences("differences.yaml")
+	differences, err := LoadDifferences(append([]string{"differences.yaml"}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +197,7 @@ func TestDifferencesNameScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := LoadDifferences("differences.yaml")
+	differences, err := LoadDifferences("differences.yaml", "differences-raft.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,23 +37,24 @@ func TestConformance(t *testing.T) {
 }
 
 // TestConformanceWithOffsetsInTheLog plays all scenarios against groups that keep their offsets in coordd's log, while leaders
-// move. No answer is another one than with offsets upstream.
+// move. No answer is another one than with offsets upstream, but for those of a list.
 func TestConformanceWithOffsetsInTheLog(t *testing.T) {
 	_, c := startConformant(t, recorded+"broker.properties", "offsets.store=raft")
 	var admins []string
 	for _, n := range c.Nodes {
 		admins = append(admins, n.Admin)
 	}
-	playConformant(t, c, "", conformance.MovingLeaders(rig.NewMover(admins, conformantShards)), conformance.NotWhileLeadersMove)
+	playConformant(t, c, "", conformance.MovingLeaders(rig.NewMover(admins, conformantShards)), conformance.NotWhileLeadersMove, recorded+"differences-raft.yaml")
 }
 
-// playConformant plays all scenarios but those that are exempt. The suffix makes names that the cluster has not seen.
-func playConformant(t *testing.T, c *rig.Cluster, suffix string, beforeStep func(*conformance.Scenario, int) (func(), error), exempt map[string]string) {
+// playConformant plays all scenarios but those that are exempt. The suffix makes names that the cluster has not seen; more are
+// lists of differences beside the one for all.
+func playConformant(t *testing.T, c *rig.Cluster, suffix string, beforeStep func(*conformance.Scenario, int) (func(), error), exempt map[string]string, more ...string) {
 	scenarios, err := conformance.LoadScenarios(recorded+"scenarios", suffix)
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := conformance.LoadDifferences(recorded + "differences.yaml")
+	differences, err := conformance.LoadDifferences(append([]string{recorded + "differences.yaml"}, more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
