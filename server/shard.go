@@ -138,7 +138,9 @@ func (r *runner) step(in input) {
 	case inputTick:
 		r.machine.Tick(now)
 	case inputForeign:
-		r.machine.ForeignChecked(now, in.group, in.any.(coordinator.ForeignGroup), in.err)
+		if in.id == r.serving.Load() { // else it may be older than what the leader between the two acknowledged
+			r.machine.ForeignChecked(now, in.group, in.any.(coordinator.ForeignGroup), in.err)
+		}
 	case inputLookedUp:
 		r.machine.TopicsLookedUp(now, in.id, in.any.(map[string]topology.Lookup))
 	case inputClaimed:
@@ -406,8 +408,9 @@ func (r *runner) Compute(op uint64, job *streams.TargetJob) {
 
 // Foreign implements shard.Host.
 func (r *runner) Foreign(group string) {
+	term := r.serving.Load()
 	r.node.store.Foreign(group, func(found coordinator.ForeignGroup, err error) {
-		r.post(input{kind: inputForeign, group: group, any: found, err: err})
+		r.post(input{kind: inputForeign, id: term, group: group, any: found, err: err})
 	})
 }
 

@@ -133,15 +133,7 @@ func (o *Offsets) rejoin(ctx context.Context, g *group, term uint64) {
 		return
 	}
 	if o.cfg.Verify != nil {
-		verified := make(chan error, 1)
-		o.cfg.Verify(g.id, func(err error) { verified <- err })
-		var err error
-		select {
-		case err = <-verified:
-		case <-ctx.Done():
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := o.verify(ctx, g.id); err != nil {
 			o.log.Debug("claim not renewed", "group", g.id, "error", err)
 			o.update(g, term, claim{state: fenced})
 			return

@@ -295,9 +295,15 @@ func (o *Offsets) taken(g *group) {
 // maxEvictions is how often a commit without a member is tried again because the group has one.
 const maxEvictions = 3
 
-// evict makes way for memberless commits: a member that a former leader left behind is removed. When that does not help
-// the group has members of another kind, and the commits are answered with UNKNOWN_MEMBER_ID.
+// evict makes way for memberless commits: a member that a former leader left behind is removed, once it is proven that it is not the
+// next one's. When that does not help the group has members of another kind, and the commits are answered with UNKNOWN_MEMBER_ID.
 func (o *Offsets) evict(ctx context.Context, g *group, term uint64, ops []*op) {
+	if err := o.verify(ctx, g.id); err != nil {
+		for _, p := range ops {
+			p.fail(coordinator.NotCoordinator, nil)
+		}
+		return
+	}
 	if err := o.client.leave(ctx, o.client.lanes[g.lane].cl, g.id, ""); err != nil {
 		o.log.Debug("cannot remove a former member", "group", g.id, "error", err)
 	}

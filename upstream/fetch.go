@@ -140,7 +140,7 @@ func (o *Offsets) delete(ctx context.Context, g *group, term uint64, p *op) {
 	o.mu.Lock()
 	was := g.claim
 	o.mu.Unlock()
-	if err := o.leave(ctx, g, term); err != nil {
+	if err := o.giveUp(ctx, g, term, was); err != nil {
 		o.restore(g, term, was)
 		code := coordinator.NotCoordinator
 		if errors.Is(err, errNotKnown) {
@@ -152,6 +152,39 @@ func (o *Offsets) delete(ctx context.Context, g *group, term uint64, p *op) {
 	p.deleted(o.offsetDelete(ctx, g, p))
 	if (was.state == held || was.state == lost) && o.update(g, term, claim{state: lost}) {
 		o.rejoin(ctx, g, term)
+	}
+}
+
+// giveUp leaves the upstream's group where this process knows its membership there. One that it does not know may be its successor's,
+// and keeps the upstream from deleting anything.
+func (o *Offsets) giveUp(ctx context.Context, g *group, term uint64, c claim) error {
+	switch {
+	case c.memberID != "" || c.state == fenced:
+		return o.leave(ctx, g, term)
+	case !o.update(g, term, claim{}):
+		return ErrDropped
+	}
+	return nil
+}
+
+// errNotLeading says that this process could not prove that it leads the group's shard.
+var errNotLeading = errors.New("does not lead the group's shard")
+
+// verify waits for a proof, begun now, that this process leads the group's shard.
+func (o *Offsets) verify(ctx context.Context, group string) error {
+	if o.cfg.Verify == nil {
+		return nil
+	}
+	verified := make(chan error, 1)
+	o.cfg.Verify(group, func(err error) { verified <- err })
+	select {
+	case err := <-verified:
+		if err != nil {
+			return errors.Join(errNotLeading, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -186,6 +219,9 @@ func (o *Offsets) offsetDelete(ctx context.Context, g *group, p *op) *offsets.De
 	}
 	var out *offsets.DeleteResponse
 	code := o.retry(ctx, g, p.deadline, func(ctx context.Context) (int16, error) {
+		if err := o.verify(ctx, g.id); err != nil {
+			return 0, err
+		}
 		resp, err := o.client.request(ctx, o.client.lanes[g.lane].cl, g.id, req)
 		if err != nil {
 			return 0, err
@@ -222,19 +258,25 @@ func deleteAnswer(req *offsets.DeleteRequest, resp *kmsg.OffsetDeleteResponse) *
 	return out
 }
 
-// deleteGroup leaves and deletes the upstream's group.
+// deleteGroup leaves and deletes the upstream's group. Each try is preceded by a proof of leadership, and only the membership that this
+// process knows is left: where it is another's by now, the upstream refuses to delete what that one has committed.
 func (o *Offsets) deleteGroup(ctx context.Context, g *group, term uint64, p *op) {
 	o.mu.Lock()
-	taken := g.claim.state == fenced
+	was := g.claim
 	o.mu.Unlock()
-	if taken || !o.update(g, term, claim{}) {
+	if was.state == fenced || !o.update(g, term, claim{}) {
 		p.fail(coordinator.NotCoordinator, nil)
 		return
 	}
 	code := o.retry(ctx, g, p.deadline, func(ctx context.Context) (int16, error) {
+		if err := o.verify(ctx, g.id); err != nil {
+			return 0, err
+		}
 		lane := o.client.lanes[g.lane].cl
-		if err := o.client.leave(ctx, lane, g.id, ""); err != nil && !errors.Is(err, kerr.NotCoordinator) {
-			o.log.Debug("cannot leave the upstream's group", "group", g.id, "error", err)
+		if was.memberID != "" {
+			if err := o.client.leave(ctx, lane, g.id, was.memberID); err != nil && !errors.Is(err, kerr.NotCoordinator) {
+				o.log.Debug("cannot leave the upstream's group", "group", g.id, "error", err)
+			}
 		}
 		req := kmsg.NewPtrDeleteGroupsRequest()
 		req.Groups = []string{g.id}
@@ -255,13 +297,16 @@ func (o *Offsets) deleteGroup(ctx context.Context, g *group, term uint64, p *op)
 	p.done(coordinator.Errorf(code, "the upstream did not delete the group"))
 }
 
-// retry repeats call until it is answered with something else than coordinator trouble, or until the deadline.
+// retry repeats call until it is answered with something else than coordinator trouble, this process leads no more, or until the
+// deadline.
 func (o *Offsets) retry(ctx context.Context, g *group, deadline time.Time, call func(context.Context) (int16, error)) coordinator.Code {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	for try := 1; ; try++ {
 		code, err := call(ctx)
 		switch {
+		case errors.Is(err, errNotLeading):
+			return coordinator.NotCoordinator
 		case err != nil:
 		case isCoordinatorTrouble(code):
 			o.client.coordinators.forget(g.id)

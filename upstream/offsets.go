@@ -23,7 +23,8 @@ type OffsetsConfig struct {
 	// Verify proves that this process still leads the group's shard: done gets nil once that is proven, by a proof begun
 	// after the call, and must be called exactly once. It is asked before a claim that was lost or taken over is made
 	// anew, so that a process that was paused does not take the group back from its successor, while the rightful holder
-	// recovers from a late join of a predecessor. Nil means: a claim that another took is dropped, any other is made anew.
+	// recovers from a late join of a predecessor; and before anything is deleted, or a membership removed that this process
+	// does not know. Nil means: a claim that another took is dropped, any other is made anew.
 	Verify func(group string, done func(error))
 	// Session is the session time-out of the claims; 60 s by default, halved down to 6 s while the upstream refuses it.
 	Session time.Duration
@@ -237,7 +238,8 @@ func (o *Offsets) Delete(req *offsets.DeleteRequest, done func(*offsets.DeleteRe
 }
 
 // DeleteGroup gives the claim up and deletes the upstream's group with its offsets. A group that does not exist is no
-// error. The error is a *coordinator.Error: NON_EMPTY_GROUP when members of another kind are in it.
+// error. The error is a *coordinator.Error: NON_EMPTY_GROUP when members of another kind, or another process's claim, are in it;
+// NOT_COORDINATOR when this process cannot prove that it leads.
 func (o *Offsets) DeleteGroup(group string, done func(error)) {
 	o.enqueue(group, &op{kind: opDeleteGroup, done: done})
 }

@@ -336,3 +336,76 @@ func TestReleaseIsDoneOnlyWhenTheUpstreamWasTold(t *testing.T) {
 		}
 	})
 }
+
+// A leader of before that was paused deletes offsets, or the whole group: the claim of the one that leads now keeps them, also where
+// the former one believes to lead.
+func TestAFormerLeaderDeletesNothing(t *testing.T) {
+	for name, verify := range map[string]func(string, func(error)){
+		"believes to lead": nil,
+		"asks who leads":   func(_ string, done func(error)) { go done(errors.New("not the leader")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				before, now := w.node(func(c *OffsetsConfig) { c.Verify = verify }), w.node()
+				want := map[bool]coordinator.Code{true: coordinator.NonEmptyGroup, false: coordinator.NotCoordinator}[verify == nil]
+				w.mustClaim(before, "g")
+				w.mustClaim(now, "g")
+				if code := w.commit(now, commitReq("g", 1, 5)); code != 0 {
+					t.Fatal(code)
+				}
+				before.Forget("g")
+				err := wait(t, func(done func(error)) { before.DeleteGroup("g", done) })
+				var why *coordinator.Error
+				if !errors.As(err, &why) || why.Code != want {
+					t.Errorf("the group: %v", err)
+				}
+				r := wait(t, func(done func(*offsets.DeleteResponse)) {
+					before.Delete(&offsets.DeleteRequest{GroupID: "g", Topics: []offsets.FetchTopic{{Name: "in", Partitions: []int32{0}}}}, done)
+				})
+				if r.Err == nil || r.Err.Code != want {
+					t.Errorf("an offset: %+v", r)
+				}
+				if verify != nil { // nor does it make room for what it was asked to commit without a member
+					if code := w.commit(before, commitReq("g", -1, 3)); code != coordinator.NotCoordinator {
+						t.Errorf("a commit: %d", code)
+					}
+				}
+				if got := w.fetch(now, "g", false); got.Offset != 5 {
+					t.Errorf("offset %d", got.Offset)
+				}
+				if code := w.commit(now, commitReq("g", 1, 6)); code != 0 || !now.Claimed("g") {
+					t.Errorf("the leader: %d", code)
+				}
+			})
+		})
+	}
+}
+
+// Where nobody has a claim any more, only the proof of leadership keeps the offsets.
+func TestOnlyTheLeaderDeletesAGroupWithoutAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		leads := false
+		o := w.node(func(c *OffsetsConfig) {
+			c.Verify = func(_ string, done func(error)) {
+				if leads {
+					done(nil)
+				} else {
+					done(errors.New("not the leader"))
+				}
+			}
+		})
+		if code := w.commit(o, commitReq("g", -1, 5)); code != 0 {
+			t.Fatal(code)
+		}
+		var why *coordinator.Error
+		if err := wait(t, func(done func(error)) { o.DeleteGroup("g", done) }); !errors.As(err, &why) || why.Code != coordinator.NotCoordinator || w.fetch(o, "g", false).Offset != 5 {
+			t.Errorf("deleted: %v", err)
+		}
+		leads = true
+		if err := wait(t, func(done func(error)) { o.DeleteGroup("g", done) }); err != nil || w.fetch(o, "g", false).Offset != -1 {
+			t.Errorf("the leader: %v", err)
+		}
+	})
+}

@@ -23,6 +23,7 @@ func (m *Machine) Elected(now int64, term uint64, state fsm.State) {
 	for g := range state.Groups() {
 		env := m.env(g.ID)
 		e := m.groupOf(g.ID)
+		e.older = true
 		e.soft = streams.NewSoftOnElection(g, &env)
 		if h := m.inherited[g.ID]; h != nil {
 			e.soft.Inherit(h, g, m.inheritedAt, now)

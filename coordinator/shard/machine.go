@@ -223,6 +223,7 @@ var (
 	cameLate       = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, NotStarted: true, Message: "The request came late: its member has said something else since."}
 	loading        = &coordinator.Error{Code: coordinator.CoordinatorLoadInProgress, Message: "The topics of the cluster behind are not known yet; try again."}
 	notAvailable   = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, Message: "The cluster behind does not answer; try again."}
+	tooSoon        = &coordinator.Error{Code: coordinator.CoordinatorNotAvailable, Message: "Requests of the leader before may still arrive at the cluster behind; try again in some seconds."}
 )
 
 func (m *Machine) refuse(c *Call, err *coordinator.Error) {
@@ -368,6 +369,8 @@ type group struct {
 	early bool
 	// inherited says that an earlier leader claimed the membership and this one has not taken it over yet.
 	inherited bool
+	// older says that the group was there when this leadership began: an earlier leader may have something under way for it.
+	older bool
 	// computing is the number of the target assignment that is computed beside the shard; 0: none is.
 	computing uint64
 	// waiting are calls that wait until the membership upstream is held, or ended.

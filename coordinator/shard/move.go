@@ -32,9 +32,18 @@ type MoveOffsetsResponse struct {
 	Offsets, Left int
 }
 
-// moveAfterMs is how long a leader waits before it reads offsets upstream to move them: for commits without a member, which nothing
-// fences, the one before waits no longer for an answer.
+// moveAfterMs is how long after its election a leader waits before it has offsets of a group that was there moved or deleted: what
+// the one before asked the upstream for, by a proof of its leadership, has arrived by then. Nothing fences commits without a member, and
+// the deletion of a group that nobody is in.
 const moveAfterMs = 10_000
+
+// lateMs is for how long requests of the leader before for a group may still arrive upstream.
+func (m *Machine) lateMs(group string) int64 {
+	if e := m.groups[group]; e == nil || !e.older {
+		return 0
+	}
+	return max(0, m.electedAt+moveAfterMs-m.now)
+}
 
 // maxMoved bounds the offsets of one decision, or of one commit upstream, of a move.
 const maxMoved = 5000
@@ -68,7 +77,7 @@ func (m *Machine) moveOffsets(c *Call, r *MoveOffsetsRequest) {
 		e.blocked = append(e.blocked, c)
 		return
 	}
-	if left := m.electedAt + moveAfterMs - m.now; left > 0 && g.Store() == record.StoreUpstream && r.To != record.StoreUpstream {
+	if left := m.electedAt + moveAfterMs - m.now; left > 0 && r.To != g.Store() {
 		m.reply(c, &MoveOffsetsResponse{From: g.Store(), Err: coordinator.Errorf(coordinator.CoordinatorLoadInProgress,
 			"Commits of the leader before may still be under way for %d ms.", left)})
 		return

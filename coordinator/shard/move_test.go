@@ -329,6 +329,69 @@ func TestMovesThatAreRefused(t *testing.T) {
 	refused("soon after an election", coordinator.CoordinatorLoadInProgress, "10000 ms")
 }
 
+// What a leader before asked the upstream for may arrive after what the next one has done there: it waits until that is over. The deletion
+// of a move that began in the other direction would take along what was just brought there.
+func TestOffsetsAreNotMovedOrDeletedSoonAfterAnElection(t *testing.T) {
+	for from, to := range map[record.Store]record.Store{record.StoreRaft: record.StoreUpstream, record.StoreUpstream: record.StoreRaft} {
+		s := newStoreRig(t, from)
+		s.empty()
+		s.committedBy(tool(0, 7))
+		s.Lost(s.now)
+		s.leads()
+		s.now -= 1
+		s.freshProof()
+		c, a := s.moves(to)
+		did := s.settles()
+		if r := moved(t, c, a); r.Err == nil || r.Err.Code != coordinator.CoordinatorLoadInProgress || r.Moved || did != "" {
+			t.Errorf("to %v: %+v, by %s", to, r, did)
+		}
+		request := any(&VacateRequest{GroupID: "g"})
+		if from == record.StoreUpstream {
+			request = &DeleteGroupRequest{GroupID: "g"}
+		}
+		c, a = s.send(request)
+		if did := s.settles(); !a.done || c.Err == nil || c.Err.Code != coordinator.CoordinatorNotAvailable || did != "" {
+			t.Errorf("%T in store %v: %v %v, by %s", request, from, a.done, c.Err, did)
+		}
+		s.now++
+		s.freshProof()
+		if c, a = s.send(request); s.settles() == "" || !a.done || c.Err != nil || s.committed.Group("g") != nil {
+			t.Errorf("%T in store %v: %v %v", request, from, a.done, c.Err)
+		}
+	}
+	s := newStoreRig(t, record.StoreUpstream)
+	s.now -= moveAfterMs
+	s.freshProof()
+	s.empty()
+	if c, a := s.send(&DeleteGroupRequest{GroupID: "g"}); s.settles() != "drop" || !a.done || c.Err != nil {
+		t.Errorf("a group that no leader before had: %v %v", a.done, c.Err)
+	}
+}
+
+// The next leader may have moved the offsets to the log while the one before was away: what the upstream says to that one counts no more.
+func TestALeadershipThatIsOverTellsNothingOfTheUpstream(t *testing.T) {
+	for _, request := range []any{tool(0, 8), fetch("g", offsets.FetchTopic{Name: "in", Partitions: []int32{0}}), &DeleteGroupRequest{GroupID: "g"},
+		&offsets.DeleteRequest{GroupID: "g", Topics: []offsets.FetchTopic{{Name: "in", Partitions: []int32{0}}}}} {
+		for _, again := range []bool{false, true} {
+			s := newStoreRig(t, record.StoreUpstream)
+			s.empty()
+			s.committedBy(tool(0, 7))
+			c, a := s.send(request)
+			if len(s.waiting) != 1 || a.done {
+				t.Fatalf("%T: %v", request, s.waiting)
+			}
+			s.Lost(s.now)
+			if again {
+				s.leads()
+			}
+			s.happens(false)
+			if a.n != 1 || c.Err == nil || c.Err.Code != coordinator.NotCoordinator {
+				t.Errorf("%T, leads again: %v: %d answers, %v %v", request, again, a.n, c.Err, c.Response)
+			}
+		}
+	}
+}
+
 // Where a broker does not answer nobody knows whose the id is upstream: a consumer group without members would lose its offsets.
 func TestAMoveNeedsTheUpstreamsWord(t *testing.T) {
 	for from, to := range map[record.Store]record.Store{record.StoreRaft: record.StoreUpstream, record.StoreUpstream: record.StoreRaft} {

@@ -163,7 +163,8 @@ func (m *Machine) startStore(op *storeOp) uint64 {
 }
 
 // StoreDone is the outcome of a store operation: *offsets.CommitResponse, *offsets.FetchResponse,
-// *offsets.DeleteResponse, or an error (nil for success) of [Host.DropOffsets].
+// *offsets.DeleteResponse, or an error (nil for success) of [Host.DropOffsets]. Where the leadership is over that asked for it,
+// clients are to ask the next leader: the offsets may be elsewhere by now, and what the upstream took be deleted there.
 func (m *Machine) StoreDone(now int64, id uint64, response any) {
 	m.now = now
 	op := m.store[id]
@@ -171,41 +172,29 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 		return
 	}
 	delete(m.store, id)
-	current := m.leading && op.term == m.term
-	if op.after != nil {
+	switch {
+	case !m.leading || op.term != m.term:
+		m.refuse(op.call, notCoordinator)
+		return
+	case op.after != nil:
 		err, _ := response.(error)
-		if !current {
-			m.refuse(op.call, notCoordinator)
-			return
-		}
 		op.after(m, err)
 		return
-	}
-	if op.committed != nil {
-		if !current {
-			m.refuse(op.call, notCoordinator)
-			return
-		}
+	case op.committed != nil:
 		op.committed(m, response.(*offsets.CommitResponse))
 		return
-	}
-	if op.fetched != nil {
-		if !current {
-			m.refuse(op.call, notCoordinator)
-			return
-		}
+	case op.fetched != nil:
 		op.fetched(m, response.(*offsets.FetchResponse))
 		return
-	}
-	if op.commit && current {
+	case op.commit:
 		m.commitDone(op, response.(*offsets.CommitResponse))
 	}
-	if op.commit && !m.commitCounts(op, current) {
+	if op.commit && !m.commitCounts(op) {
 		m.refuse(op.call, notCoordinator)
 	} else {
 		m.clientAnswered(op, response)
 	}
-	if e := m.groups[op.group]; e != nil && current && e.moveWaits && !m.changesUnderWay(op.group) {
+	if e := m.groups[op.group]; e != nil && e.moveWaits && !m.changesUnderWay(op.group) {
 		e.moveWaits = false
 		m.unblock(e)
 	}
@@ -213,9 +202,9 @@ func (m *Machine) StoreDone(now int64, id uint64, response any) {
 
 // commitCounts says whether a commit that the upstream has answered may be acknowledged. A leader that came later may have made the group in the log by
 // what the upstream said before the commit arrived there: without a group here nothing else keeps the two apart.
-func (m *Machine) commitCounts(op *storeOp, current bool) bool {
-	if !current || m.working.Group(op.group) != nil {
-		return current
+func (m *Machine) commitCounts(op *storeOp) bool {
+	if m.working.Group(op.group) != nil {
+		return true
 	}
 	m.idChanged(op.group, false)
 	return m.proven()
@@ -287,6 +276,10 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 		return
 	}
 	if !m.storeReady(g, c) {
+		return
+	}
+	if g.Store() != record.StoreRaft && m.lateMs(g.ID) > 0 { // its commits would come back, and its deletion hit a group of the id made anew
+		m.refuse(c, tooSoon)
 		return
 	}
 	d := &deletion{call: c, group: m.groupOf(g.ID)}

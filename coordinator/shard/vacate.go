@@ -25,6 +25,10 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 		return
 	}
 	if g.Store() == record.StoreRaft {
+		if m.lateMs(g.ID) > 0 { // its deletion upstream would take along what is brought there
+			m.refuse(c, tooSoon)
+			return
+		}
 		m.handBack(c, r, g)
 		return
 	}

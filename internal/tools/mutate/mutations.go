@@ -419,6 +419,24 @@ var mutations = []mutation{
 		"coordinator/shard", "TestAMoveNeedsTheUpstreamsWord",
 	},
 	{
+		3, "a leader of before deletes nothing upstream",
+		"upstream/fetch.go",
+		"			return 0, err\n		}\n		lane := o.client", "			o.log.Debug(err.Error())\n		}\n		lane := o.client",
+		"upstream", "TestOnlyTheLeaderDeletesAGroupWithoutAClaim",
+	},
+	{
+		3, "offsets are brought upstream only when the leader before deletes none there any more",
+		"coordinator/shard/move.go",
+		"left > 0 && r.To != g.Store() {", "left > 0 && r.To != g.Store() && r.To == record.StoreRaft {",
+		"coordinator/shard", "TestOffsetsAreNotMovedOrDeletedSoonAfterAnElection",
+	},
+	{
+		3, "a leadership that is over acknowledges nothing",
+		"coordinator/shard/offsets.go",
+		"	case !m.leading || op.term != m.term:\n", "	case (!m.leading || op.term != m.term) && op.after != nil:\n",
+		"coordinator/shard", "TestALeadershipThatIsOverTellsNothingOfTheUpstream",
+	},
+	{
 		7, "offsets of a running app never expire",
 		"coordinator/offsets/expire.go",
 		"			read = g.NumMembers() > 0 && g.ReadsTopic(topic)\n", "			read = g.NumMembers() < 0\n",
