@@ -78,12 +78,12 @@ func (c *conn) partition(h protocol.Header, ids []string) (*partition, error) {
 			p.own = append(p.own, id)
 			continue
 		}
-		ours, refusal := c.ours(id)
-		if ours && refusal == nil && h.Key != protocol.KeyOffsetFetch {
+		now, refusal := c.ours(id, h.Key)
+		if now.held() && refusal == nil && h.Key != protocol.KeyOffsetFetch {
 			doubtful = append(doubtful, id)
 			continue
 		}
-		if err := c.place(p, h, id, ours, refusal); err != nil {
+		if err := c.place(p, h, id, now.held(), refusal); err != nil {
 			return nil, err
 		}
 	}

@@ -41,9 +41,9 @@ type conn struct {
 	big     int           // size of the frame at the front that is to be passed on in pieces
 	home    int32         // the upstream broker for what any broker may answer; see homeBroker
 	ups     map[int32]*upstream
-	others  map[string]time.Time // groups that are not ours, by the leader's word
-	vacated map[string]time.Time // groups that made room for a classic one, and when: see [conn.ours]
-	nudged  map[string]struct{}  // groups whose members were sent to their coordinator
+	others  map[string]denial   // groups that are not ours, by the leader's word
+	vacated map[string]denial   // groups that made room for a classic one, and when: see [conn.ours]
+	nudged  map[string]struct{} // groups whose members were sent to their coordinator
 	hold    connHold
 	evicted atomic.Bool // this node ends the connection
 	left    atomic.Bool // the client was seen to have ended it

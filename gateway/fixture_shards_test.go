@@ -182,14 +182,14 @@ func (w *world) decide(call *shard.Call) {
 		call.Heartbeat = streams.HeartbeatResponse{MemberID: r.MemberID, MemberEpoch: max(1, r.MemberEpoch), HeartbeatIntervalMs: 5000}
 	case *shard.HoldsRequest:
 		g := w.held[r.GroupID]
-		call.Response = &shard.HoldsResponse{Held: g != nil, Empty: g != nil && len(g.members) == 0}
+		call.Response = &shard.HoldsResponse{Held: g != nil, Empty: g != nil && len(g.members) == 0, Logs: w.logs}
 	case *shard.VacateRequest:
 		g := w.held[r.GroupID]
 		if g != nil && len(g.members) == 0 {
 			delete(w.held, r.GroupID)
 			g = nil
 		}
-		call.Response = &shard.HoldsResponse{Held: g != nil}
+		call.Response = &shard.HoldsResponse{Held: g != nil, Logs: w.logs}
 	case *shard.DescribeRequest:
 		d := &streams.Description{GroupID: r.GroupID, State: streams.StateStable, AssignorName: "sticky", Epoch: 7}
 		if w.held[r.GroupID] == nil {

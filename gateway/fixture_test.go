@@ -54,6 +54,7 @@ type world struct {
 	without int32          // a broker that has no slot
 	holds   bool           // shards hold heartbeats
 	hung    map[*shard.Holder]*shard.Call
+	logs    bool // new groups keep their offsets in the log
 	letGo   int
 	gone    []bool
 	peers   chan struct{} // while it is open, nodes do not reach each other; nil: they do

@@ -32,14 +32,16 @@ func (c *conn) byGroup(h protocol.Header, body, frame []byte) error {
 
 // oneGroup answers a request about one group.
 func (c *conn) oneGroup(group string, h protocol.Header, body, frame []byte) error {
-	ours, refusal := c.ours(group)
-	if ours && refusal == nil && h.Key == protocol.KeyOffsetDelete {
-		ours, refusal = c.oursAtLeader(group) // the replica may lag, and the group be the upstream's by now
+	now, refusal := c.ours(group, h.Key)
+	if now.held() && refusal == nil && h.Key == protocol.KeyOffsetDelete {
+		now, refusal = c.oursAtLeader(group) // the replica may lag, and the group be the upstream's by now
 	}
 	switch {
 	case refusal != nil:
 		return c.replyError(h, body, refusal)
-	case !ours:
+	case !now.held() && now.logs() && protocol.CommitsWithoutMember(h, body):
+		return c.replyFromLeader(group, h, body, frame) // it must know of all that may hinder a group in the log
+	case !now.held():
 		return c.toCoordinator(group, h, body, frame)
 	}
 	switch h.Key {
@@ -71,15 +73,17 @@ func (c *conn) otherType(group string, h protocol.Header, body, frame []byte) er
 	}
 	var now holding
 	var refusal *coordinator.Error
+	said := c.g.word(group)
 	c.blocking(func() { now, refusal = ask(&errand{group: group, c: c}, c.client) })
 	switch {
 	case refusal != nil:
 		return c.replyError(h, body, refusal)
 	case !now.held():
 		if c.vacated == nil || len(c.vacated) >= maxForeign {
-			c.vacated = map[string]time.Time{}
+			c.vacated = map[string]denial{}
 		}
-		c.vacated[strings.Clone(group)] = time.Now()
+		said.holding, said.at = now, time.Now()
+		c.vacated[strings.Clone(group)] = said
 		return c.toCoordinator(group, h, body, frame)
 	}
 	answer, err := protocol.AppendTypeRefusal(nil, h, body, now.empty())
@@ -126,33 +130,34 @@ func (c *conn) replyError(h protocol.Header, body []byte, e *coordinator.Error) 
 
 // ours says whether a group is coordd's. This node's replica may say yes; only the shard's leader may say no, because a
 // replica that lags would send the commit of one of our members to the upstream, where it is fatal.
-func (c *conn) ours(group string) (bool, *coordinator.Error) {
-	at := time.Now()
-	if gone, ok := c.vacated[group]; ok && at.Sub(gone) < foreignTTL {
-		return false, nil // this node's replica may lag
+func (c *conn) ours(group string, key int16) (holding, *coordinator.Error) {
+	said := c.g.word(group)
+	gone, ok := c.vacated[group]
+	left := ok && gone.recent(said.at)
+	switch {
+	case left && gone.counts(c.g, group, key):
+		return gone.holding, nil
+	case !left && c.g.coords.Holds(group): // else this node's replica may lag
+		return heldBit, nil
 	}
-	if c.g.coords.Holds(group) {
-		return true, nil
+	if other, ok := c.others[group]; ok && other.recent(said.at) && other.counts(c.g, group, key) {
+		return other.holding, nil
 	}
-	if said, ok := c.others[group]; ok && at.Sub(said) < foreignTTL {
-		return false, nil
-	}
-	ours, refusal := c.oursAtLeader(group)
-	if refusal == nil && !ours {
+	now, refusal := c.oursAtLeader(group)
+	if refusal == nil && !now.held() {
 		if c.others == nil || len(c.others) >= maxForeign {
-			c.others = map[string]time.Time{}
+			c.others = map[string]denial{}
 		}
-		c.others[strings.Clone(group)] = at
+		said.holding = now
+		c.others[strings.Clone(group)] = said
 	}
-	return ours, refusal
+	return now, refusal
 }
 
 // oursAtLeader is what the leader of the group's shard says.
-func (c *conn) oursAtLeader(group string) (bool, *coordinator.Error) {
-	var now holding
-	var refusal *coordinator.Error
+func (c *conn) oursAtLeader(group string) (now holding, refusal *coordinator.Error) {
 	c.blocking(func() { now, refusal = c.g.holdsAtLeader(&errand{group: group, c: c}, c.client) })
-	return now.held(), refusal
+	return now, refusal
 }
 
 // toCoordinator sends a request about a group that is not ours on to the upstream broker that coordinates it.

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"strings"
+	"time"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/shard"
+	"github.com/coordd/coordd/protocol"
 )
 
 // holding is what the leader of a shard says of a group, as the byte that a hop carries.
@@ -13,10 +15,42 @@ type holding byte
 const (
 	heldBit  holding = 1
 	emptyBit holding = 2
+	logsBit  holding = 4 // shard.HoldsResponse.Logs
 )
 
 func (h holding) held() bool  { return h&heldBit != 0 }
 func (h holding) empty() bool { return h&emptyBit != 0 }
+func (h holding) logs() bool  { return h&logsBit != 0 }
+
+// denial is the word of the leader of a group's shard that coordd does not have the group.
+type denial struct {
+	holding
+	at time.Time
+	// leader is who said it, or who led before; unknown without ok.
+	leader int32
+	ok     bool
+}
+
+// word begins what the leader of a group's shard is about to say.
+func (g *Gateway) word(group string) denial {
+	w := denial{at: time.Now()}
+	w.leader, w.ok = g.coords.Leader(g.coords.Shard(group))
+	return w
+}
+
+// recent says that hardly any replica is behind what was said.
+func (w *denial) recent(at time.Time) bool { return at.Sub(w.at) < foreignTTL }
+
+// counts says whether a request may go by what was said. About offsets the leader is asked anew where the group may be made in the log
+// at any time: the upstream knows nothing of commits that were acknowledged since.
+func (w *denial) counts(g *Gateway, group string, key int16) bool {
+	switch key {
+	case protocol.KeyOffsetCommit, protocol.KeyTxnOffsetCommit, protocol.KeyOffsetFetch:
+		leader, ok := g.coords.Leader(g.coords.Shard(group))
+		return !w.logs() && (!ok || w.ok && leader == w.leader)
+	}
+	return true
+}
 
 // holdsAtLeader asks a group's leader whether the group is ours. It blocks.
 func (g *Gateway) holdsAtLeader(e *errand, client *coordinator.Client) (holding, *coordinator.Error) {
@@ -58,6 +92,9 @@ func (g *Gateway) executeHolding(kind byte, client *coordinator.Client, group st
 			if r.Empty {
 				h |= emptyBit
 			}
+		}
+		if call.Response.(*shard.HoldsResponse).Logs {
+			h |= logsBit
 		}
 		return []byte{byte(h)}
 	}}

@@ -47,6 +47,23 @@ func JoinsAnew(version int16, body []byte) (bool, error) {
 	return req.MemberID == "", err
 }
 
+// CommitsWithoutMember says whether a request is an OffsetCommit or TxnOffsetCommit that names no member, of a version that is
+// [Supported]. One that is malformed is none.
+func CommitsWithoutMember(h Header, body []byte) bool {
+	if !Supported(h.Key, h.Version) {
+		return false
+	}
+	switch h.Key {
+	case KeyOffsetCommit:
+		var req kmsg.OffsetCommitRequest
+		return decode(&req, h.Version, body) == nil && req.Generation < 0
+	case KeyTxnOffsetCommit:
+		var req kmsg.TxnOffsetCommitRequest
+		return decode(&req, h.Version, body) == nil && req.Generation < 0
+	}
+	return false
+}
+
 func appendJoinRefusal(dst []byte, h Header, body []byte, empty bool) ([]byte, error) {
 	var req kmsg.JoinGroupRequest
 	if err := decode(&req, h.Version, body); err != nil {
