@@ -20,6 +20,8 @@ type instance struct {
 	proofs    *proofs
 	transfers *transfers
 
+	down chan struct{} // closed when raft handles no request any more
+
 	barriers []<-chan struct{} // attempts that were begun; only for the group's goroutine
 
 	observer *raft.Observer
@@ -28,7 +30,7 @@ type instance struct {
 
 // newInstance starts raft on what the disk holds; the state machine is restored when it returns.
 func (g *Group) newInstance() (*instance, error) {
-	if err := g.node.Storage(); err != nil {
+	if err := g.node.entries.Err(); err != nil {
 		return nil, fmt.Errorf("start group %d: %w", g.id, err)
 	}
 	log := newLibraryLog(g.log)
@@ -37,12 +39,14 @@ func (g *Group) newInstance() (*instance, error) {
 		return nil, err
 	}
 	g.fsm.seen = 0
+	down := make(chan struct{})
+	g.disk.begin(down)
 	r, err := raft.NewRaft(raftConfig(&g.node.cfg, log), g.fsm, g.disk, g.disk, g.snap, trans)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start group %d: %w", g.id, err), trans.Close())
 	}
 	in := &instance{
-		raft: r, trans: trans,
+		raft: r, trans: trans, down: down,
 		proposals: newProposals(), proofs: newProofs(), transfers: newTransfers(),
 		leaders: make(chan raft.Observation, 1),
 	}
@@ -132,7 +136,9 @@ func (in *instance) stop(log hclog.Logger, patience time.Duration) (stopped <-ch
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := in.raft.Shutdown().Error(); err != nil {
+		end := in.raft.Shutdown()
+		close(in.down)
+		if err := end.Error(); err != nil {
 			log.Warn("raft did not stop cleanly", "error", err)
 		}
 	}()

@@ -135,6 +135,7 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	if g.disk, err = openStore(filepath.Join(dir, stableFile), n.entries.Group(id)); err != nil {
 		return nil, err
 	}
+	g.disk.CoveredBy(g.snap.last.Load)
 	g.disk.failed, g.disk.fatal, g.disk.storage = g.storeFailed, n.endProcess, n.Storage
 	if err = g.disk.check(g.snap.last.Load()); err != nil {
 		return nil, errors.Join(fmt.Errorf("group %d in %s: %w", id, n.cfg.Dir, err), g.disk.close())

@@ -44,25 +44,36 @@ func (n *Node) endProcess(err error) {
 	}
 }
 
-// storeFailed is called after a failed attempt to store something: when that will be so for all attempts, the others are to
-// stop hearing from this node at once.
+// storeFailed is called after a failed attempt to store something: when that will be so for all attempts, or the library no
+// longer knows what the log holds, the others are to stop hearing from this node at once.
 func (g *Group) storeFailed() {
 	in := g.inst.Load()
-	if err := g.node.entries.Err(); err != nil && in != nil && !in.trans.muted.Load() {
+	if in == nil || in.trans.muted.Load() {
+		return // see watchStorage
+	}
+	if err := g.node.entries.Err(); err != nil {
 		g.giveUp(in, err.Error())
+	} else if g.disk.stale.Load() {
+		g.giveUp(in, staleReason)
 	}
 }
+
+const staleReason = "not all entries could be stored, so that the log is read anew"
 
 // alonePatience is how long a node whose log is full waits for another one that leads, in heartbeat timeouts.
 const alonePatience = 12
 
 // watchStorage ends an instance that is of no use, and says whether it did. After a failure of the log that is any: it could
-// vote and be elected, but store nothing. While the log is full, it is one that knows no leader: it would go on standing for
+// vote and be elected, but store nothing. So is one that does not know what the log holds. While the log is full, it is one that knows no leader: it would go on standing for
 // election, or have others do so in vain.
 func (g *Group) watchStorage(in *instance, now time.Time) bool {
 	if err := g.node.entries.Err(); err != nil {
 		g.giveUp(in, err.Error())
 		g.node.endProcess(err)
+		return true
+	}
+	if g.disk.stale.Load() {
+		g.giveUp(in, staleReason)
 		return true
 	}
 	full := g.node.Storage()
@@ -85,9 +96,10 @@ func (n *Node) aside() bool {
 	return noRoom != nil || n.evacuated.Load()
 }
 
-// awaitStorage waits until the node can store entries; false when it stops meanwhile.
+// awaitStorage waits until the node can store entries; false when it stops meanwhile. Where only the log has to be read anew
+// a full one is no reason to wait: the group follows on.
 func (g *Group) awaitStorage() bool {
-	for g.node.Storage() != nil {
+	for g.node.entries.Err() != nil || g.node.Storage() != nil && !g.disk.stale.Load() {
 		select {
 		case <-time.After(watchEvery):
 		case <-g.node.stopping:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +39,12 @@ type store struct {
 	fatal  func(error)
 	// storage is why the node cannot store entries.
 	storage func() error
+
+	// cut says that the end of the entries was deleted, and stale that the library no longer knows what is in the log: it takes
+	// entries for stored only together, and does not note that others went before. A stale log is not changed any more
+	// until an instance reads it anew, see begin.
+	cut, stale atomic.Bool
+	down       <-chan struct{} // closed when the instance that uses the log handles no request any more
 
 	mu     sync.RWMutex
 	stable map[string][]byte // what the file holds, as far as asked or set
@@ -103,13 +110,55 @@ func emptyStableFile(path string) ([]byte, error) {
 // StoreLog appends one entry.
 func (s *store) StoreLog(e *raft.Log) error { return s.StoreLogs([]*raft.Log{e}) }
 
-// StoreLogs appends entries.
+// StoreLogs appends entries. After a failure that leaves the log other than the library believes it does not return before the
+// instance is given up, where the library would go on with an end of the log that is gone: it would acknowledge what
+// comes after entries that are not there.
 func (s *store) StoreLogs(logs []*raft.Log) error {
+	if s.stale.Load() {
+		return errStale
+	}
+	before, _ := s.LastIndex()
 	err := s.Group.StoreLogs(logs)
-	if err != nil && s.failed != nil {
+	if err == nil {
+		s.cut.Store(false)
+		return nil
+	}
+	lost := s.cut.Load() || errors.Is(err, seglog.ErrGap)
+	if after, _ := s.LastIndex(); lost || after != before {
+		s.stale.Store(true)
+	}
+	if s.failed != nil {
+		s.failed()
+	}
+	if lost && s.down != nil {
+		<-s.down
+	}
+	return err
+}
+
+// DeleteRange deletes the first or the last entries.
+func (s *store) DeleteRange(lo, hi uint64) error {
+	if s.stale.Load() {
+		return errStale
+	}
+	err := s.Group.DeleteRange(lo, hi)
+	switch {
+	case err == nil && hi > s.Covered():
+		s.cut.Store(true)
+	case err != nil && s.failed != nil:
 		s.failed()
 	}
 	return err
+}
+
+// errStale refuses changes by an instance that does not know what the log holds.
+var errStale = errors.New("the log has to be read anew")
+
+// begin is called before an instance reads the log. down is closed when it handles no request any more.
+func (s *store) begin(down <-chan struct{}) {
+	s.cut.Store(false)
+	s.stale.Store(false)
+	s.down = down
 }
 
 func (s *store) close() error { return s.bolt.Close() }
@@ -189,6 +238,9 @@ func (s *store) Set(key, val []byte) error {
 	s.mu.RUnlock()
 	if ok && old != nil && bytes.Equal(old, val) {
 		return nil
+	}
+	if bytes.Equal(key, voteKey) && s.stale.Load() {
+		return errStale
 	}
 	if s.storage != nil && bytes.Equal(key, voteKey) {
 		// Whoever is elected by the vote of a node that can store nothing could commit nothing.

@@ -158,6 +158,7 @@ func TestNothingAcknowledgedIsLostInACrash(t *testing.T) {
 			fs.steps = rapid.IntRange(0, 300).Draw(t, "steps")
 			l, err := Open(Options{Dir: "d", Groups: len(groups), SegmentSize: minSegmentSize, CacheSize: 1000, FS: fs})
 			if err == nil {
+				coverAll(l)
 				work(l, groups, r)
 				_ = l.Close()
 			} else if !fs.off {

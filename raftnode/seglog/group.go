@@ -14,6 +14,8 @@ type Group struct {
 	cache cache
 	// change holds one token: who has it may change the group.
 	change chan struct{}
+	// covered is up to where entries are not needed; nil for none.
+	covered func() uint64
 }
 
 var _ raft.LogStore = (*Group)(nil)
@@ -40,6 +42,18 @@ func (g *Group) bounds() (first, last uint64) {
 	g.log.mu.Lock()
 	defer g.log.mu.Unlock()
 	return g.log.index[g.id].bounds()
+}
+
+// CoveredBy sets what tells the index up to which a snapshot holds what the entries did: only those may be missing. It must be
+// set before entries are stored or deleted.
+func (g *Group) CoveredBy(snapshot func() uint64) { g.covered = snapshot }
+
+// Covered is the index up to which entries may be missing.
+func (g *Group) Covered() uint64 {
+	if g.covered == nil {
+		return 0
+	}
+	return g.covered()
 }
 
 // Cached is an entry that is held in memory, nil when it is not; it must not be changed.
@@ -82,8 +96,8 @@ func (g *Group) GetLog(index uint64, out *raft.Log) error {
 func (g *Group) StoreLog(e *raft.Log) error { return g.StoreLogs([]*raft.Log{e}) }
 
 // StoreLogs appends entries and returns when they are durable. An entry replaces what the group has from its index on;
-// one that leaves a gap removes what is before the gap (a snapshot covers it). After an error a part of the entries,
-// from the first on, may be in the log; none is after ErrTooLarge. While the log is full (see [Log.Room]) it
+// one that leaves a gap removes what is before the gap, which a snapshot must cover (see [Group.CoveredBy]). After an error a part
+// of the entries, from the first on, may be in the log; none is after ErrTooLarge and ErrGap. While the log is full (see [Log.Room]) it
 // stores none, also such as would fit. The entries must not be changed any more.
 func (g *Group) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
@@ -104,7 +118,11 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 	defer func() { <-g.change }()
 	_, last := g.bounds()
 	b := make([]byte, 0, size+recordHeader)
+	covered := g.Covered()
 	for _, e := range logs {
+		if e.Index > last+1 && e.Index > covered+1 {
+			return fmt.Errorf("%w: entry %d would come after entry %d, and a snapshot covers those up to %d", ErrGap, e.Index, last, covered)
+		}
 		if last != 0 && e.Index > last+1 {
 			b = appendMark(b, kindDrop, g.id, e.Index-1)
 		}
@@ -122,7 +140,8 @@ func (g *Group) StoreLogs(logs []*raft.Log) error {
 var errMiddle = errors.New("log: only the beginning or the end of a group's entries can be deleted")
 
 // DeleteRange deletes the entries from lo to hi, which must be the first or the last ones. The last ones are gone for
-// good when it returns. The first ones may come back when the node crashes soon after: they are written off with what
+// good when it returns; while the log is full they are not deleted, unless a snapshot covers them, since nothing could
+// be stored in their place. The first ones may come back when the node crashes soon after: they are written off with what
 // is written next.
 func (g *Group) DeleteRange(lo, hi uint64) error {
 	if lo > hi {
@@ -139,6 +158,9 @@ func (g *Group) DeleteRange(lo, hi uint64) error {
 	case hi < last:
 		g.cache.remove(lo, hi)
 		return g.log.dropFirst(g.id, hi)
+	}
+	if noRoom, full := g.log.Room(); full && hi > g.Covered() {
+		return fmt.Errorf("%w: %w", ErrNoRoom, noRoom)
 	}
 	g.cache.remove(max(lo, first), hi)
 	return g.log.submit(&request{records: appendMark(nil, kindTruncate, g.id, lo)})

@@ -30,6 +30,8 @@ var (
 	ErrFailed = errors.New("the log failed and must be opened again: restart this node")
 	// ErrTooLarge: an entry does not fit into a segment. Nothing was written.
 	ErrTooLarge = errors.New("the entry is too large for the log")
+	// ErrGap: entries are missing before the first one that is to be stored. Nothing was written.
+	ErrGap = errors.New("entries are missing")
 	// ErrNoRoom: there is no room for another segment. Requests may succeed later.
 	ErrNoRoom = errors.New("no room for another log segment")
 )

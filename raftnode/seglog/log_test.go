@@ -15,7 +15,38 @@ func mustOpen(t interface{ Fatal(...any) }, o Options) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
+	coverAll(l)
 	return l
+}
+
+// coverAll lets entries be missing anywhere, as behind snapshots.
+func coverAll(l *Log) {
+	for _, g := range l.groups {
+		g.CoveredBy(func() uint64 { return 1 << 62 })
+	}
+}
+
+// TestOnlyWhatASnapshotCoversMayBeMissing: a gap that none covers is refused, and what is before it stays.
+func TestOnlyWhatASnapshotCoversMayBeMissing(t *testing.T) {
+	l := mustOpen(t, Options{Dir: t.TempDir(), Groups: 1})
+	defer func() { _ = l.Close() }()
+	g, covered := l.Group(0), uint64(0)
+	g.CoveredBy(func() uint64 { return covered })
+	want := func(err error, fails bool, first, last uint64) {
+		t.Helper()
+		f, _ := g.FirstIndex()
+		l, _ := g.LastIndex()
+		if errors.Is(err, ErrGap) != fails || !fails && err != nil || f != first || l != last {
+			t.Errorf("%v; holds %d to %d, want %d to %d", err, f, l, first, last)
+		}
+	}
+	want(g.StoreLog(entry(2, 1, 10)), true, 0, 0)
+	want(g.StoreLogs([]*raft.Log{entry(1, 1, 10), entry(2, 1, 10)}), false, 1, 2)
+	want(g.StoreLog(entry(4, 1, 10)), true, 1, 2)
+	want(g.StoreLogs([]*raft.Log{entry(3, 1, 10), entry(5, 1, 10)}), true, 1, 2)
+	covered = 3
+	want(g.StoreLog(entry(5, 1, 10)), true, 1, 2)
+	want(g.StoreLog(entry(4, 1, 10)), false, 4, 4)
 }
 
 // model is what a group must hold: the library's own store in memory, with the entries before a gap removed.
