@@ -9,6 +9,7 @@ import (
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/topology"
 )
 
 // Copy are the committed offsets of a group as they are taken from one place to another, and compared.
@@ -56,8 +57,9 @@ func CopyLogged(g *fsm.Group) Copy {
 }
 
 // CopyCommitted are the offsets of a commit of which each partition was answered with success; left counts those that do not
-// exist any more. The code is that of the first partition with another one.
-func CopyCommitted(req *CommitRequest, resp *CommitResponse) (c Copy, left int, failed TopicPartition, code coordinator.Code) {
+// exist any more, by the answer and by topics, the picture of them. The code is that of the first partition with another one, or
+// of which the answer alone says that it does not exist: one of the two lags.
+func CopyCommitted(req *CommitRequest, resp *CommitResponse, topics topology.Metadata) (c Copy, left int, failed TopicPartition, code coordinator.Code) {
 	c = Copy{}
 	for _, t := range req.Topics {
 		for _, p := range t.Partitions {
@@ -71,9 +73,10 @@ func CopyCommitted(req *CommitRequest, resp *CommitResponse) (c Copy, left int, 
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			key := TopicPartition{Topic: t.Name, Partition: p.Partition}
-			switch p.Code {
-			case coordinator.None:
-			case coordinator.UnknownTopicOrPartition, coordinator.UnknownTopicID:
+			unknown := p.Code == coordinator.UnknownTopicOrPartition || p.Code == coordinator.UnknownTopicID
+			switch {
+			case p.Code == coordinator.None:
+			case unknown && absent(topics, t.Name, p.Partition):
 				delete(c, key)
 				left++
 			default:

@@ -1,7 +1,6 @@
 package offsets
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/coordd/coordd/coordinator"
@@ -225,7 +224,7 @@ func tombstone(group, topic string, partition int32) record.Record {
 }
 
 // AsCommits are all offsets of the group that a fetch shows, as requests to commit them elsewhere without a member, each of
-// at most limit partitions.
+// at most limit partitions. Those of topics that are missed are among them: whether these exist is for the other side to say.
 func AsCommits(g *fsm.Group, w *World, limit int) []*CommitRequest {
 	var commits []*CommitRequest
 	count := 0
@@ -249,17 +248,4 @@ func AsCommits(g *fsm.Group, w *World, limit int) []*CommitRequest {
 		count++
 	}
 	return commits
-}
-
-// Failed are the distinct codes other than success and those listed in a commit's answer.
-func Failed(resp *CommitResponse, except ...coordinator.Code) []coordinator.Code {
-	var codes []coordinator.Code
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			if p.Code != coordinator.None && !slices.Contains(except, p.Code) && !slices.Contains(codes, p.Code) {
-				codes = append(codes, p.Code)
-			}
-		}
-	}
-	return codes
 }

@@ -18,6 +18,7 @@ const maxHandedBack = 5000
 type handback struct {
 	deletion
 	request *VacateRequest
+	sent    *offsets.CommitRequest
 	left    []*offsets.CommitRequest
 }
 
@@ -30,8 +31,8 @@ func (m *Machine) handBack(c *Call, r *VacateRequest, g *fsm.Group) {
 
 func (h *handback) next(m *Machine) {
 	if len(h.left) > 0 {
-		m.host.Commit(m.startStore(&storeOp{call: h.call, committed: h.stored}), h.left[0])
-		h.left = h.left[1:]
+		h.sent, h.left = h.left[0], h.left[1:]
+		m.host.Commit(m.startStore(&storeOp{call: h.call, committed: h.stored}), h.sent)
 		return
 	}
 	m.submitInternal(task{group: h.group.id, call: h.call, internal: h.decide, after: h.committed, failed: h.over})
@@ -39,9 +40,10 @@ func (h *handback) next(m *Machine) {
 
 // stored goes on when a part is upstream. Partitions that do not exist there any more need no offset.
 func (h *handback) stored(m *Machine, r *offsets.CommitResponse) {
-	if failed := offsets.Failed(r, coordinator.UnknownTopicOrPartition, coordinator.UnknownTopicID); len(failed) > 0 {
+	if _, _, failed, code := offsets.CopyCommitted(h.sent, r, m.knownTopics()); code != coordinator.None {
 		m.host.Observe(Event{Group: h.group.id, Failed: fmt.Errorf(
-			"cannot commit the group's offsets upstream, where a classic group that joins under its id would look for them: error codes %v", failed)})
+			"cannot commit the offset of partition %d of topic %s upstream, where a classic group that joins under the group's id would look for it: error code %v",
+			failed.Partition, failed.Topic, code)})
 		m.refuse(h.call, notAvailable)
 		h.over(m)
 		return

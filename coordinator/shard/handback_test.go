@@ -84,9 +84,47 @@ func TestAGroupWhoseOffsetsCannotGoUpstreamStays(t *testing.T) {
 // Offsets of topics that do not exist upstream any more need no place there.
 func TestOffsetsOfDeletedTopicsAreNotInTheWay(t *testing.T) {
 	r, v := leftBehind(t)
+	delete(r.topics, "in")
+	r.topics["other"] = 1
 	r.storeAnswers(coordinator.UnknownTopicOrPartition)
 	if h := v.says(t); h.Held {
 		t.Errorf("%+v", h)
+	}
+}
+
+// The broker that says so may lag behind the one that shows the topics.
+func TestATopicThatOnlyOneBrokerMissesKeepsItsOffsets(t *testing.T) {
+	r, v := leftBehind(t)
+	r.storeAnswers(coordinator.UnknownTopicOrPartition)
+	if !v.done || v.Err == nil || v.Err.Code != coordinator.CoordinatorNotAvailable {
+		t.Errorf("%v %v", v.done, v.Err)
+	}
+	if r.fetched("g")[0] != 7 {
+		t.Error("the offset is gone")
+	}
+}
+
+// A topic that is not shown for a moment, or that coordd may not describe, is the upstream's to know.
+func TestOffsetsOfATopicThatIsNotShownGoUpstream(t *testing.T) {
+	for what, code := range map[string]coordinator.Code{"it is there": coordinator.None, "no right": coordinator.CoordinatorNotAvailable} {
+		r := newLogRig(t)
+		h := r.joined("g", "a")
+		r.commitsTo("g", "a", h.MemberEpoch, "in")
+		r.send(beat("g", "a", streams.LeaveEpoch))
+		r.commitAll()
+		r.now += 1000
+		delete(r.topics, "in")
+		r.topics["other"] = 1
+		r.changes++
+		r.freshProof()
+		v := r.vacated("g")
+		if v.done || len(r.commits) != 1 || r.commits[0].Topics[0].Partitions[0].Offset != 7 {
+			t.Fatalf("%s: answered %v, %d commits upstream", what, v.done, len(r.commits))
+		}
+		r.storeAnswers(code)
+		if !v.done || (r.committed.Group("g") == nil) != (code == coordinator.None) {
+			t.Errorf("%s: answered %v, group %v", what, v.done, r.committed.Group("g"))
+		}
 	}
 }
 

@@ -265,7 +265,7 @@ func (v *move) commit(m *Machine) {
 	request := v.commits[0]
 	v.commits = v.commits[1:]
 	m.host.Commit(m.startStore(&storeOp{call: v.call, committed: func(m *Machine, r *offsets.CommitResponse) {
-		stored, left, failed, code := offsets.CopyCommitted(request, r)
+		stored, left, failed, code := offsets.CopyCommitted(request, r, m.knownTopics())
 		if code != coordinator.None {
 			v.over(m, unavailable("The offset of partition %d of topic %s is not taken upstream (error %d).", failed.Partition, failed.Topic, code))
 			return

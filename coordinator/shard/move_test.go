@@ -22,6 +22,7 @@ type storeRig struct {
 	*rig
 	up       offsets.Copy // of the group "g"
 	unstable map[offsets.TopicPartition]bool
+	unknown  map[offsets.TopicPartition]bool // what the upstream says does not exist
 	waiting  []upstreamOp
 	durable  fsm.State
 	term     uint64
@@ -87,9 +88,17 @@ func (s *storeRig) Fetch(id uint64, r *offsets.FetchRequest) {
 
 func (s *storeRig) Commit(id uint64, r *offsets.CommitRequest) {
 	s.later(id, "commit", offsets.CommitFailed(r, coordinator.CoordinatorNotAvailable), func() any {
-		c, _, _, _ := offsets.CopyCommitted(r, &offsets.CommitResponse{})
+		resp := offsets.Committed(r)
+		for _, t := range resp.Topics {
+			for i := range t.Partitions {
+				if s.unknown[offsets.TopicPartition{Topic: t.Name, Partition: t.Partitions[i].Partition}] {
+					t.Partitions[i].Code = coordinator.UnknownTopicOrPartition
+				}
+			}
+		}
+		c, _, _, _ := offsets.CopyCommitted(r, resp, topics{})
 		maps.Copy(s.up, c)
-		return offsets.Committed(r)
+		return resp
 	})
 }
 
@@ -256,6 +265,40 @@ func TestOffsetsMoveToTheLogAndBack(t *testing.T) {
 	}
 	if !slices.Equal(told, []OffsetsMoved{{record.StoreUpstream, record.StoreRaft, 2, 0}, {record.StoreRaft, record.StoreUpstream, 2, 0}}) {
 		t.Errorf("told of %+v", told)
+	}
+}
+
+// An offset is left out only where the upstream and the picture of the topics both say that its partition does not exist.
+func TestAMoveUpstreamLeavesOutWhatIsGone(t *testing.T) {
+	for _, shown := range []bool{true, false} {
+		for _, unknown := range []bool{true, false} {
+			s := newStoreRig(t, record.StoreRaft)
+			s.empty()
+			s.committedBy(tool(0, 7))
+			s.committedBy(tool(3, 9))
+			s.unknown = map[offsets.TopicPartition]bool{in(3): unknown}
+			s.now++
+			if !shown {
+				s.topics["in"] = 3
+			}
+			s.freshProof()
+			c, a := s.moves(record.StoreUpstream)
+			s.settles()
+			r := moved(t, c, a)
+			want := offsets.Copy{in(0): byTool(7), in(3): byTool(9)}
+			switch {
+			case unknown && shown:
+				if r.Err == nil || r.Err.Code != coordinator.CoordinatorNotAvailable || s.committed.Group("g").NumOffsets() != 2 {
+					t.Errorf("one of the two lags: %+v", r)
+				}
+				continue
+			case unknown:
+				delete(want, in(3))
+			}
+			if r.Err != nil || r.Left != 2-len(want) || r.Offsets != len(want) || !maps.Equal(want, s.up) {
+				t.Errorf("shown %v, unknown %v: %+v, upstream %v", shown, unknown, r, s.up)
+			}
+		}
 	}
 }
 
