@@ -18,6 +18,7 @@ const (
 	InconsistentGroupProtocol   Code = 23
 	InvalidGroupID              Code = 24
 	UnknownMemberID             Code = 25
+	InvalidCommitOffsetSize     Code = 28
 	TopicAuthorizationFailed    Code = 29
 	GroupAuthorizationFailed    Code = 30
 	ClusterAuthorizationFailed  Code = 31

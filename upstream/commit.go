@@ -107,8 +107,11 @@ func chains(ops []*op) [][]*op {
 	return out
 }
 
-// maxMerged bounds the partitions of commits that are sent as one.
-const maxMerged = 5000
+// maxMerged bounds the partitions of commits that are sent as one, maxMergedBytes what they take upstream.
+const (
+	maxMerged      = 5000
+	maxMergedBytes = offsets.MaxCommitBytes / 4
+)
 
 // mergeable is how many commits at the head of a chain can be one request: transactional ones and those that commit the
 // same partition twice cannot.
@@ -117,8 +120,10 @@ func mergeable(chain []*op) int {
 		return 1
 	}
 	seen := map[topicPartition]bool{}
+	size := 0
 	for n, p := range chain {
-		if p.commit.Transactional {
+		size += offsets.CommitBytes(p.commit)
+		if p.commit.Transactional || n > 0 && size > maxMergedBytes {
 			return n
 		}
 		for _, t := range p.commit.Topics {

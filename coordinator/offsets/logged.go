@@ -61,7 +61,8 @@ func differ(a, b [16]byte) bool { return a != b && a != [16]byte{} && b != [16]b
 const maxMetadata = 32767
 
 // AdmitLogged is [Admit] for offsets in the log: nobody else judges what exists, so that partitions that do not are
-// refused whatever else is right.
+// refused whatever else is right. What is left is refused as a whole where Kafka could not write it as one batch
+// (INVALID_COMMIT_OFFSET_SIZE).
 func AdmitLogged(g *fsm.Group, req *CommitRequest, topics topology.Metadata, metadataLimit int32) (kept *CommitRequest, refused []CommitTopicResult) {
 	kept = req
 	if anyAbsent(req, topics) {
@@ -76,8 +77,11 @@ func AdmitLogged(g *fsm.Group, req *CommitRequest, topics topology.Metadata, met
 		return metadata != nil && len(*metadata) > maxMetadata || tooLarge(metadata, metadataLimit)
 	})
 	refused = Joined(refused, large)
-	if len(kept.Topics) == 0 {
+	switch {
+	case len(kept.Topics) == 0:
 		kept = nil
+	case CommitBytes(kept) > MaxCommitBytes:
+		return nil, Joined(refused, CommitFailed(kept, coordinator.InvalidCommitOffsetSize).Topics)
 	}
 	return kept, refused
 }
@@ -224,17 +228,18 @@ func tombstone(group, topic string, partition int32) record.Record {
 }
 
 // AsCommits are all offsets of the group that a fetch shows, as requests to commit them elsewhere without a member, each of
-// at most limit partitions. Those of topics that are missed are among them: whether these exist is for the other side to say.
-func AsCommits(g *fsm.Group, w *World, limit int) []*CommitRequest {
+// at most limit partitions and about as many bytes ([CommitBytes]), but of one partition. Those of topics that are missed are among them: whether these exist is for the other side to say.
+func AsCommits(g *fsm.Group, w *World, limit, bytes int) []*CommitRequest {
 	var commits []*CommitRequest
-	count := 0
+	count, size := 0, 0
 	for tp, o := range g.Offsets() {
 		if w.replaced(tp.Topic, &o) {
 			continue
 		}
-		if len(commits) == 0 || count == limit {
+		more := partitionBytes(g.ID, tp.Topic, &o.Metadata)
+		if len(commits) == 0 || count == limit || count > 0 && size+more > bytes {
 			commits = append(commits, &CommitRequest{Version: memberEpochCommits, GroupID: g.ID, MemberEpoch: -1})
-			count = 0
+			count, size = 0, batchBytes
 		}
 		req := commits[len(commits)-1]
 		if n := len(req.Topics); n == 0 || req.Topics[n-1].Name != tp.Topic {
@@ -246,6 +251,7 @@ func AsCommits(g *fsm.Group, w *World, limit int) []*CommitRequest {
 			Partition: tp.Partition, Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: &metadata,
 		})
 		count++
+		size += more
 	}
 	return commits
 }

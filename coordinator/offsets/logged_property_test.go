@@ -244,7 +244,7 @@ func (b *book) check(t *rapid.T) {
 			}
 		}
 	}
-	if n := len(AsCommits(g, &b.world, 2)); n != (len(shown)+1)/2 {
+	if n := len(AsCommits(g, &b.world, 2, 1<<20)); n != (len(shown)+1)/2 {
 		t.Fatalf("%d parts to hand over %d", n, len(shown))
 	}
 	if !slices.IsSortedFunc(Fetch(g, &FetchRequest{}, &b.world).Topics, func(a, b FetchTopicResult) int {

@@ -166,7 +166,7 @@ func TestFetchFromTheLog(t *testing.T) {
 		t.Error(d)
 	}
 	var handed []int64
-	for _, req := range AsCommits(g, world(), 3) {
+	for _, req := range AsCommits(g, world(), 3, 1<<20) {
 		for _, topic := range req.Topics {
 			for _, p := range topic.Partitions {
 				handed = append(handed, p.Offset)

@@ -9,8 +9,11 @@ import (
 	"github.com/coordd/coordd/fsm"
 )
 
-// maxHandedBack bounds the offsets of one commit upstream.
-const maxHandedBack = 5000
+// maxHandedBack and maxHandedBackBytes bound one commit upstream, which Kafka takes as one batch of records.
+const (
+	maxHandedBack      = 5000
+	maxHandedBackBytes = offsets.MaxCommitBytes / 4
+)
 
 // handback brings the offsets that a group without members has in the log upstream, where the classic group that takes its
 // id looks for them, and deletes the group. Until then nobody may join or commit. It can be repeated: the offsets in the log
@@ -24,7 +27,7 @@ type handback struct {
 
 func (m *Machine) handBack(c *Call, r *VacateRequest, g *fsm.Group) {
 	world := m.world()
-	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxHandedBack)}
+	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxHandedBack, maxHandedBackBytes)}
 	h.group.deleting++
 	h.next(m)
 }
@@ -40,7 +43,13 @@ func (h *handback) next(m *Machine) {
 
 // stored goes on when a part is upstream. Partitions that do not exist there any more need no offset.
 func (h *handback) stored(m *Machine, r *offsets.CommitResponse) {
-	if _, _, failed, code := offsets.CopyCommitted(h.sent, r, m.knownTopics()); code != coordinator.None {
+	_, _, failed, code := offsets.CopyCommitted(h.sent, r, m.knownTopics())
+	if halves, ok := offsets.Halves(h.sent); ok && code == coordinator.InvalidCommitOffsetSize {
+		h.left = append(halves[:], h.left...)
+		h.next(m)
+		return
+	}
+	if code != coordinator.None {
 		m.host.Observe(Event{Group: h.group.id, Failed: fmt.Errorf(
 			"cannot commit the offset of partition %d of topic %s upstream, where a classic group that joins under the group's id would look for it: error code %v",
 			failed.Partition, failed.Topic, code)})

@@ -128,6 +128,36 @@ func TestOffsetsOfATopicThatIsNotShownGoUpstream(t *testing.T) {
 	}
 }
 
+// A commit that is too large upstream goes there in halves, down to one partition.
+func TestAGroupWhoseOffsetsAreTooManyUpstream(t *testing.T) {
+	r := newLogRig(t)
+	h := r.joined("g", "a")
+	request := commit("g", "a", h.MemberEpoch)
+	request.Topics[0].Partitions = []offsets.CommitPartition{{Partition: 0, Offset: 5}, {Partition: 1, Offset: 6}, {Partition: 2, Offset: 7}}
+	r.send(request)
+	r.send(beat("g", "a", streams.LeaveEpoch))
+	r.commitAll()
+	v := r.vacated("g")
+	for n, code := range []coordinator.Code{28, 0, 28, 0, 0} {
+		if len(r.commits) != n+1 || v.done {
+			t.Fatalf("%d commits, answered %v, before answer %d", len(r.commits), v.done, n)
+		}
+		r.storeAnswers(code)
+	}
+	var sizes []int
+	for _, c := range r.commits {
+		sizes = append(sizes, len(c.Topics[0].Partitions))
+	}
+	if d := cmp.Diff([]int{3, 1, 2, 1, 1}, sizes); d != "" || v.says(t).Held {
+		t.Error(d)
+	}
+	r, v = leftBehind(t)
+	r.storeAnswers(28)
+	if !v.done || v.Err == nil || r.fetched("g")[0] != 7 {
+		t.Errorf("one partition: answered %v, %v", v.done, v.Err)
+	}
+}
+
 func TestAGroupWithoutOffsetsMakesRoomAtOnce(t *testing.T) {
 	r := newLogRig(t)
 	r.emptied("g")

@@ -94,7 +94,7 @@ func (m *Machine) moveOffsets(c *Call, r *MoveOffsetsRequest) {
 	case v.from != v.to && v.to == record.StoreRaft:
 		v.fetch(m, nil, v.fetched)
 	case v.from != v.to:
-		v.commits = offsets.AsCommits(g, &v.world, maxMoved)
+		v.commits = offsets.AsCommits(g, &v.world, maxMoved, maxHandedBackBytes)
 		v.left = g.NumOffsets() - partitions(v.commits)
 		v.copied = offsets.Copy{}
 		v.drop(m, v.commit)
@@ -266,6 +266,11 @@ func (v *move) commit(m *Machine) {
 	v.commits = v.commits[1:]
 	m.host.Commit(m.startStore(&storeOp{call: v.call, committed: func(m *Machine, r *offsets.CommitResponse) {
 		stored, left, failed, code := offsets.CopyCommitted(request, r, m.knownTopics())
+		if halves, ok := offsets.Halves(request); ok && code == coordinator.InvalidCommitOffsetSize {
+			v.commits = append(halves[:], v.commits...)
+			v.commit(m)
+			return
+		}
 		if code != coordinator.None {
 			v.over(m, unavailable("The offset of partition %d of topic %s is not taken upstream (error %d).", failed.Partition, failed.Topic, code))
 			return

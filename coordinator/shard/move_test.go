@@ -23,6 +23,7 @@ type storeRig struct {
 	up       offsets.Copy // of the group "g"
 	unstable map[offsets.TopicPartition]bool
 	unknown  map[offsets.TopicPartition]bool // what the upstream says does not exist
+	most     int                             // partitions of a topic in a commit; 0: no bound
 	waiting  []upstreamOp
 	durable  fsm.State
 	term     uint64
@@ -88,6 +89,9 @@ func (s *storeRig) Fetch(id uint64, r *offsets.FetchRequest) {
 
 func (s *storeRig) Commit(id uint64, r *offsets.CommitRequest) {
 	s.later(id, "commit", offsets.CommitFailed(r, coordinator.CoordinatorNotAvailable), func() any {
+		if s.most > 0 && len(r.Topics[0].Partitions) > s.most {
+			return offsets.CommitFailed(r, coordinator.InvalidCommitOffsetSize)
+		}
 		resp := offsets.Committed(r)
 		for _, t := range resp.Topics {
 			for i := range t.Partitions {
@@ -299,6 +303,23 @@ func TestAMoveUpstreamLeavesOutWhatIsGone(t *testing.T) {
 				t.Errorf("shown %v, unknown %v: %+v, upstream %v", shown, unknown, r, s.up)
 			}
 		}
+	}
+}
+
+// Commits of a move that are too large upstream go there in halves.
+func TestAMoveUpstreamOfTooMany(t *testing.T) {
+	s := newStoreRig(t, record.StoreRaft)
+	s.empty()
+	want := offsets.Copy{}
+	for p := range int32(4) {
+		s.committedBy(tool(p, int64(p)))
+		want[in(p)] = byTool(int64(p))
+	}
+	s.most = 1
+	c, a := s.moves(record.StoreUpstream)
+	did := s.settles()
+	if r := moved(t, c, a); r.Err != nil || r.Offsets != 4 || r.Left != 0 || !maps.Equal(want, s.up) || strings.Count(did, "commit") != 7 {
+		t.Errorf("%+v, upstream %v: %s", r, s.up, did)
 	}
 }
 
