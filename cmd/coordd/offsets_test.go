@@ -176,7 +176,7 @@ func TestResetRefusals(t *testing.T) {
 		{reading(), "--to-earliest --topic in:x", "", exitUsage, "topic:partition,partition"},
 		{reading(), "--to-earliest --topic :1", "", exitUsage, "topic:partition,partition"},
 		{reading(), "--to-earliest --topic in --topic in:1", "", exitUsage, "each topic once"},
-		{reading(), "--to-earliest --topic out", "", exitFailed, `topic out is not one that group "app" reads or has an offset of (topics: in,r,old)`},
+		{reading(), "--to-earliest --topic out", "", exitFailed, `topic out is not one that group "app" reads or has an offset of (topics: in, r, old)`},
 		{reading(), "--to-earliest --topic in:5", "", exitFailed, "partition 5 of topic in does not exist"},
 		{reading(), "--to-earliest --topic old", "", exitFailed, "where partition 2 of topic old starts and ends is not known: the partition does not exist"},
 		{reading(), "--shift-by 1", "", exitFailed, "partition 1 of topic in has no committed offset"},
@@ -187,6 +187,7 @@ func TestResetRefusals(t *testing.T) {
 		{reading(), "--from-file /nonexistent", "", exitFailed, "--from-file"},
 		{reading(), "--from-file FILE", "", exitUsage, "has no offsets of group"},
 		{reading(), "--from-file FILE", "other,in,0,5\n", exitUsage, "has no offsets of group"},
+		{reading(), "--from-file FILE --topic in:1", "in,0,1\nr,0,1\n", exitUsage, "has no offset of what --topic names (it has those of in:0, r:0)"},
 		{reading(), "--from-file FILE", "in,0\n", exitUsage, "line 1 of " + file},
 		{reading(), "--from-file FILE", "in,0,1\nin,zero,5\n", exitUsage, "line 2 of " + file},
 		{reading(), "--from-file FILE", "in,0,-2\n", exitUsage, `offset "-2"`},
@@ -271,6 +272,50 @@ nothing was changed: add --execute to change 2 offsets
 	live.offsets.Members = 1
 	if _, stdout, _ := call(t, live, "groups", "reset-offsets", "app", "--admin", "NODE", "--to-earliest"); !strings.Contains(stdout, "the group has 1 member: stop the app") {
 		t.Error(stdout)
+	}
+}
+
+// TestResetWithoutTopology: of a group that was just taken over it is not known what it reads, so that topics with the names of its
+// internal ones are left alone unless they are named, and what is not known is said.
+func TestResetWithoutTopology(t *testing.T) {
+	c := reading()
+	c.offsets.TopologyEpoch, c.offsets.Stateful, c.offsets.Notes = -1, false, nil
+	c.offsets.Partitions = nil
+	internal := []string{"app-w-repartition", "app-c-changelog", "app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000012-topic", "app-j-subscription-registration-topic"}
+	for _, topic := range append([]string{"in", "app-in", "other-repartition"}, internal...) {
+		c.offsets.Partitions = append(c.offsets.Partitions, web.PartitionOffsets{Topic: topic, Kind: "other", Committed: 5, Start: 0, End: 9, Lag: 4})
+	}
+	plan := func(args ...string) (topics []string, notes string) {
+		code, stdout, stderr := call(t, c, append([]string{"groups", "reset-offsets", "app", "--admin", "NODE", "-o", "json"}, args...)...)
+		var p resetPlan
+		if err := json.Unmarshal([]byte(stdout), &p); err != nil || code != exitOK {
+			t.Fatalf("%v: exit code %d, %v, %s", args, code, err, stderr)
+		}
+		for _, o := range p.Partitions {
+			topics = append(topics, o.Topic)
+		}
+		return topics, strings.Join(p.Notes, "\n")
+	}
+	topics, notes := plan("--to-latest")
+	if diff := cmp.Diff([]string{"in", "app-in", "other-repartition"}, topics); diff != "" {
+		t.Error(diff)
+	}
+	for _, says := range []string{"does not know the topology of app yet", strings.Join(internal, ", "), "--topic", "state stores and their changelogs", "repartition topics hold records"} {
+		if !strings.Contains(notes, says) {
+			t.Errorf("%q is missing in %s", says, notes)
+		}
+	}
+	topics, notes = plan("--to-latest", "--topic", internal[0])
+	if diff := cmp.Diff(internal[:1], topics); diff != "" || !strings.Contains(notes, "does not know the topology") {
+		t.Errorf("%s %s", diff, notes)
+	}
+	if _, notes = plan("--shift-by", "0"); notes != "" {
+		t.Errorf("of nothing to change: %s", notes)
+	}
+	c.offsets.Partitions = c.offsets.Partitions[3:]
+	code, _, stderr := call(t, c, "groups", "reset-offsets", "app", "--admin", "NODE", "--to-latest")
+	if code != exitFailed || !strings.Contains(stderr, "no partition to reset") {
+		t.Errorf("exit code %d, %s", code, stderr)
 	}
 }
 

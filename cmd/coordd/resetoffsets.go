@@ -39,7 +39,8 @@ Exactly one of these says where to:
                                stands for none, and takes the committed one away
 
 It applies to all source topics of the group, or to those of --topic, of which partitions can be named: --topic orders:0,3. What lies
-outside a log is moved to its start or end; a note says so.
+outside a log is moved to its start or end; a note says so. A group without a topology, as one that was just taken over from a classic
+app, tells no source topics: all topics with a committed offset are taken but those with the names of its internal ones.
 
 With --execute the offsets of before are first written to a file, which --from-file takes back: GROUP-offsets-TIME.csv in
 the current folder, or the file of --export. It is refused while the group has members, and when an offset changes meanwhile.

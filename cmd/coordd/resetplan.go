@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -196,7 +197,13 @@ func planReset(g *web.GroupOffsets, scope resetScope, target *resetTarget) (*res
 		plan.Partitions = append(plan.Partitions, web.NewOffset{Topic: p.Topic, Partition: p.Partition, Before: p.Committed, Offset: offset})
 	}
 	plan.Notes = append(plan.Notes, g.Notes...)
-	if g.Stateful && len(plan.changes()) > 0 {
+	if len(plan.changes()) == 0 {
+		return plan, nil
+	}
+	if g.TopologyEpoch < 0 {
+		plan.Notes = append(plan.Notes, untoldTopology(g, scope, chosen))
+	}
+	if g.Stateful || g.TopologyEpoch < 0 {
 		plan.Notes = append(plan.Notes, "state stores and their changelogs stay as they are: what is read again is processed again on that state")
 	}
 	if unread(g, chosen) {
@@ -209,11 +216,46 @@ func planReset(g *web.GroupOffsets, scope resetScope, target *resetTarget) (*res
 func unread(g *web.GroupOffsets, chosen []*web.PartitionOffsets) bool {
 	for i := range g.Partitions {
 		p := &g.Partitions[i]
-		if p.Kind == "repartition" && !slices.Contains(chosen, p) && p.End > max(p.Committed, p.Start) {
+		if (p.Kind == "repartition" || p.Kind == "other" && internalTopic(g.Group, p.Topic)) && !slices.Contains(chosen, p) && p.End > max(p.Committed, p.Start) {
 			return true
 		}
 	}
 	return false
+}
+
+// untoldTopology says what was gone by in place of a topology.
+func untoldTopology(g *web.GroupOffsets, scope resetScope, chosen []*web.PartitionOffsets) string {
+	text := "coordd does not know the topology of " + g.Group + " yet, which its first member brings"
+	var left []string
+	for i := range g.Partitions {
+		p := &g.Partitions[i]
+		if !slices.Contains(chosen, p) && internalTopic(g.Group, p.Topic) && !slices.Contains(left, p.Topic) {
+			left = append(left, p.Topic)
+		}
+	}
+	if scope != nil {
+		return text
+	}
+	if len(left) == 0 {
+		return text + ": these are all topics with a committed offset; --topic names some of them"
+	}
+	return text + ": these are all topics with a committed offset but those with the names of internal topics (" + strings.Join(left, ", ") + "), which stay as they are; --topic names others"
+}
+
+var foreignKeyTopic = regexp.MustCompile(`.+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic$`)
+
+// internalTopic says whether a topic has the name of an internal one of the group, as Kafka's reset tool infers it
+// (StreamsResetter.isInferredInternalTopic).
+func internalTopic(group, topic string) bool {
+	if !strings.HasPrefix(topic, group+"-") {
+		return false
+	}
+	for _, end := range []string{"-changelog", "-repartition", "-subscription-registration-topic", "-subscription-response-topic"} {
+		if strings.HasSuffix(topic, end) {
+			return true
+		}
+	}
+	return foreignKeyTopic.MatchString(topic)
 }
 
 // chosenPartitions are those that are to be reset, each once.
@@ -232,18 +274,18 @@ func chosenPartitions(g *web.GroupOffsets, scope resetScope, target *resetTarget
 		if !slices.Contains(topics, p.Topic) {
 			topics = append(topics, p.Topic)
 		}
-		if target.includes(scope, p, sources) {
+		if target.includes(g.Group, scope, p, sources) {
 			chosen = append(chosen, p)
 		}
 	}
 	for key := range target.saved {
 		if _, in := scope[key.topic]; known[key] == nil && (scope == nil || in) {
-			return nil, fmt.Errorf("%s stands in %s, but is not one that group %q reads or has an offset of (topics: %s)", key, target.file, g.Group, list(topics))
+			return nil, fmt.Errorf("%s stands in %s, but is not one that group %q reads or has an offset of (topics: %s)", key, target.file, g.Group, strings.Join(topics, ", "))
 		}
 	}
 	for topic, partitions := range scope {
 		if !slices.Contains(topics, topic) {
-			return nil, fmt.Errorf("topic %s is not one that group %q reads or has an offset of (topics: %s)", topic, g.Group, list(topics))
+			return nil, fmt.Errorf("topic %s is not one that group %q reads or has an offset of (topics: %s)", topic, g.Group, strings.Join(topics, ", "))
 		}
 		for _, p := range partitions {
 			if known[partitionKey{topic, p}] == nil {
@@ -251,15 +293,44 @@ func chosenPartitions(g *web.GroupOffsets, scope resetScope, target *resetTarget
 			}
 		}
 	}
+	if len(chosen) == 0 && scope != nil && target.kind == "from-file" {
+		return nil, &exitError{exitUsage, fmt.Sprintf("%s has no offset of what --topic names (it has those of %s)", target.file, savedTopics(target.saved))}
+	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("there is no partition to reset: group %q has no topology and no offsets, or its topics do not exist", g.Group)
+		return nil, fmt.Errorf("there is no partition to reset: group %q has no topology and no offsets of topics that are not internal, or its topics do not exist", g.Group)
 	}
 	return chosen, nil
 }
 
+// savedTopics names partitions as --topic does, three topics at most.
+func savedTopics(saved map[partitionKey]int64) string {
+	byTopic := map[string][]int32{}
+	for key := range saved {
+		byTopic[key.topic] = append(byTopic[key.topic], key.partition)
+	}
+	var names []string
+	for _, topic := range slices.Sorted(maps.Keys(byTopic)) {
+		if len(names) == 3 {
+			names = append(names, fmt.Sprintf("%d more", len(byTopic)-len(names)))
+			break
+		}
+		slices.Sort(byTopic[topic])
+		name := topic
+		for i, p := range byTopic[topic] {
+			if i == 10 {
+				name += ",…"
+				break
+			}
+			name += map[bool]string{true: ":", false: ","}[i == 0] + strconv.Itoa(int(p))
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // includes says whether a partition is to be reset: one that is named, or else one of a source topic, or, of a group without a
-// topology, any.
-func (r *resetTarget) includes(scope resetScope, p *web.PartitionOffsets, sources bool) bool {
+// topology, any but of what has the name of an internal topic.
+func (r *resetTarget) includes(group string, scope resetScope, p *web.PartitionOffsets, sources bool) bool {
 	if r.kind == "from-file" {
 		if _, named := r.saved[partitionKey{p.Topic, p.Partition}]; !named {
 			return false
@@ -269,7 +340,7 @@ func (r *resetTarget) includes(scope resetScope, p *web.PartitionOffsets, source
 		partitions, in := scope[p.Topic]
 		return in && (partitions == nil || slices.Contains(partitions, p.Partition))
 	}
-	return r.kind == "from-file" || p.Kind == "source" || !sources && p.Kind == "other"
+	return r.kind == "from-file" || p.Kind == "source" || !sources && p.Kind == "other" && !internalTopic(group, p.Topic)
 }
 
 // of is the new offset of a partition, within its log, and what there is to say about it.
