@@ -38,6 +38,7 @@ func (g *Group) newInstance() (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	trans.damaged = g.replaceSnapshot
 	g.fsm.seen = 0
 	down := make(chan struct{})
 	g.disk.begin(down)

@@ -173,7 +173,7 @@ func (s *sinkWithIndex) Close() error {
 const stateFile = "state.bin"
 
 // Open opens a snapshot for reading. Unlike the library's store it does not read all of it first for a checksum: an FSM
-// notices damage itself, and with much state a start waits for it.
+// notices damage itself, and with much state a start waits for it. What is sent to others is checked on the way, see InstallSnapshot.
 func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	list, err := s.List()
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			return meta, readerWithIndex{f, meta.Index}, nil
+			return meta, readerWithIndex{f, meta.Index, filepath.Join(s.dir, id)}, nil
 		}
 	}
 	return nil, nil, fmt.Errorf("no snapshot %s", id)
@@ -194,6 +194,7 @@ func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 type readerWithIndex struct {
 	io.ReadCloser
 	index uint64
+	dir   string // of the snapshot
 }
 
 // snapshotIndex is the index of a snapshot that the library hands to an FSM, 0 when it is not one of ours.

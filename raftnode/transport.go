@@ -29,7 +29,8 @@ type transport struct {
 	storage func() error  // why this node cannot store entries
 	repeat  time.Duration // pause before an unanswered heartbeat is sent again
 	epoch   time.Time
-	peers   []*peer // without this node
+	peers   []*peer     // without this node
+	damaged func(error) // told of a snapshot that cannot be sent
 }
 
 // peer is what is known of another node; times are nanoseconds since the transport's epoch, 0 for never.
