@@ -27,6 +27,7 @@ type recorder struct {
 	entries []string
 	restore int // restores from a snapshot
 	refuse  string
+	newer   string        // an entry of a newer release
 	hold    chan struct{} // when set, Apply waits for it
 }
 
@@ -43,6 +44,9 @@ func (r *recorder) Apply(_ uint64, entry []byte) error {
 	defer r.mu.Unlock()
 	if r.refuse != "" && string(entry) == r.refuse {
 		return errRefused
+	}
+	if r.newer != "" && string(entry) == r.newer {
+		return fmt.Errorf("entry %q: %w", entry, ErrOutdated)
 	}
 	r.entries = append(r.entries, string(entry))
 	return nil

@@ -18,7 +18,7 @@ import (
 type FSM interface {
 	// Apply brings the state to index. The entry must not be kept beyond the call unless it is never changed. An error
 	// says that the entry was rejected and the state left as it was, alike on every replica; it is told to the
-	// proposer. What would differ between replicas must panic instead.
+	// proposer. An error that matches ErrOutdated stops this node instead. What else would differ between replicas must panic.
 	Apply(index uint64, entry []byte) error
 	// Snapshot captures the state in constant time; WriteTo runs beside later calls of Apply.
 	Snapshot() (io.WriterTo, error)
@@ -57,8 +57,8 @@ type Config struct {
 	Logger hclog.Logger
 	// Registerer takes the metrics; may be nil.
 	Registerer prometheus.Registerer
-	// Fatal is told that the disk failed in a way that only a new process recovers from: the log or a term could not be
-	// written, for another reason than a full log. It should end the process at once, as a crash would; nil leaves the
+	// Fatal is told of what only a new process recovers from: the log or a term could not be written, for another reason than
+	// a full log, or ErrOutdated. It should end the process at once, as a crash would; nil leaves the
 	// node running without taking part in its groups, and lets the library panic over the term.
 	Fatal func(error)
 

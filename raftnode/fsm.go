@@ -22,6 +22,10 @@ type fsmAdapter struct {
 	grown atomic.Uint64
 	// captured is told with each snapshot how many entries came since the last one, and their size.
 	captured func(entries, bytes uint64)
+	// tooOld is told of what the state machine cannot apply although others can. halted says that there was such a thing: from
+	// then on nothing is applied.
+	tooOld func(error)
+	halted atomic.Bool
 	// entries is how many entries grown counts; only used by the FSM's goroutine.
 	entries uint64
 	// seen is the last index that the current instance has shown; only used by its FSM goroutine.
@@ -36,6 +40,9 @@ var errCatchingUp = errors.New("the state is ahead of the restarted log")
 
 // Apply applies one entry.
 func (a *fsmAdapter) Apply(l *raft.Log) any {
+	if a.halted.Load() {
+		return ErrOutdated
+	}
 	a.seen = l.Index
 	a.entries++
 	a.grown.Add(uint64(len(l.Data)))
@@ -44,7 +51,9 @@ func (a *fsmAdapter) Apply(l *raft.Log) any {
 	}
 	var result any
 	if l.Type == raft.LogCommand {
-		result = a.command(l)
+		if result = a.command(l); a.halted.Load() {
+			return result
+		}
 	}
 	a.applied.Store(l.Index)
 	return result
@@ -54,11 +63,27 @@ func (a *fsmAdapter) command(l *raft.Log) any {
 	if staleTerm(l) {
 		return ErrStaleTerm
 	}
-	if err := a.fsm.Apply(l.Index, l.Data); err != nil {
+	err := a.fsm.Apply(l.Index, l.Data)
+	if a.halts(err) {
+		return err
+	}
+	if err != nil {
 		a.log.Error("entry rejected", "index", l.Index, "error", err)
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	}
 	return nil
+}
+
+// halts says whether err ends the application of entries for as long as the process lives.
+func (a *fsmAdapter) halts(err error) bool {
+	if !errors.Is(err, ErrOutdated) {
+		return false
+	}
+	a.halted.Store(true)
+	if a.tooOld != nil {
+		a.tooOld(err)
+	}
+	return true
 }
 
 // ApplyBatch applies entries in order.
@@ -72,6 +97,9 @@ func (a *fsmAdapter) ApplyBatch(logs []*raft.Log) []any {
 
 // Snapshot captures the state.
 func (a *fsmAdapter) Snapshot() (raft.FSMSnapshot, error) {
+	if a.halted.Load() {
+		return nil, ErrOutdated
+	}
 	if a.seen < a.applied.Load() {
 		return nil, errCatchingUp
 	}
@@ -97,6 +125,7 @@ func (a *fsmAdapter) Restore(rc io.ReadCloser) error {
 		return nil
 	}
 	if err := a.fsm.Restore(index, rc); err != nil {
+		a.halts(err)
 		return err
 	}
 	a.applied.Store(index)

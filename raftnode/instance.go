@@ -44,6 +44,9 @@ func (g *Group) newInstance() (*instance, error) {
 	g.disk.begin(down)
 	r, err := raft.NewRaft(raftConfig(&g.node.cfg, log), g.fsm, g.disk, g.disk, g.snap, trans)
 	if err != nil {
+		if cause := g.node.outdatedBy(); cause != nil { // the library tells only that no snapshot can be read
+			err = cause
+		}
 		return nil, errors.Join(fmt.Errorf("start group %d: %w", g.id, err), trans.Close())
 	}
 	in := &instance{

@@ -96,7 +96,7 @@ func (g *Group) follow(in *instance) (why string) {
 			}
 		case <-ready:
 			ready = nil
-			if attempt.err == nil {
+			if attempt.err == nil && g.node.outdatedBy() == nil { // else the state lacks what is in the log
 				g.elected(in, attempt.term)
 			} else if in.raft.State() == raft.Leader {
 				// Half a leader is none: serve nothing and try on. The watchdog gives up for us.

@@ -28,7 +28,8 @@ type Node struct {
 
 	draining  atomic.Bool
 	evacuated atomic.Bool
-	handing   chan struct{} // held by who hands the groups of a drained node over
+	outdated  atomic.Pointer[error] // see tooOld
+	handing   chan struct{}         // held by who hands the groups of a drained node over
 	// snapshotting is held by the snapshot that a group's size brought about.
 	snapshotting chan struct{}
 	stopping     chan struct{} // closed when the groups are to stop
@@ -127,7 +128,7 @@ func (n *Node) openGroup(id uint32) (*Group, error) {
 	log := newLimitedLog(n.cfg.Logger.With("group", id), n.lines)
 	g := &Group{id: id, node: n, log: log, told: -1, restart: make(chan string, 1), done: make(chan struct{}),
 		transferring: make(chan struct{}, 1)}
-	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log, captured: g.captured}
+	g.fsm = &fsmAdapter{fsm: n.cfg.NewFSM(id), log: log, captured: g.captured, tooOld: n.tooOld}
 	var err error
 	if g.snap, err = openSnapshots(dir, newLibraryLog(log)); err != nil {
 		return nil, err

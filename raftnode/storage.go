@@ -18,15 +18,23 @@ const (
 
 // Storage is why this node cannot store entries, nil while it can. With ErrNoRoom that ends by itself when there is room
 // again: until then the node leads nothing, and follows only to know who leads. With ErrLogFailed it takes no part in any group
-// until its process is started anew.
+// until its process is started anew, with ErrOutdated until that has a newer release.
 func (n *Node) Storage() error {
-	if err := n.entries.Err(); err != nil {
+	if err := n.ended(); err != nil {
 		return err
 	}
 	if noRoom, full := n.entries.Room(); full {
 		return fmt.Errorf("%w in %s: %w", ErrNoRoom, n.cfg.Dir, noRoom)
 	}
 	return nil
+}
+
+// ended is why this node takes part in no group any more, nil while it does.
+func (n *Node) ended() error {
+	if err := n.outdatedBy(); err != nil {
+		return err
+	}
+	return n.entries.Err()
 }
 
 // Errors of [Node.Storage]; test with errors.Is.
@@ -37,7 +45,7 @@ var (
 	ErrLogFailed = seglog.ErrFailed
 )
 
-// endProcess asks for the end of the process for a disk that failed.
+// endProcess asks for the end of the process for what only another one recovers from.
 func (n *Node) endProcess(err error) {
 	if n.cfg.Fatal != nil {
 		n.cfg.Fatal(err)
@@ -64,10 +72,11 @@ const staleReason = "not all entries could be stored, so that the log is read an
 const alonePatience = 12
 
 // watchStorage ends an instance that is of no use, and says whether it did. After a failure of the log that is any: it could
-// vote and be elected, but store nothing. So is one that does not know what the log holds. While the log is full, it is one that knows no leader: it would go on standing for
-// election, or have others do so in vain.
+// vote and be elected, but store nothing. So it is where the release is too old for what is in a group. So is one that does not know
+// what the log holds. While the log is full, it is one that knows no leader: it would go on standing for election, or have others do
+// so in vain.
 func (g *Group) watchStorage(in *instance, now time.Time) bool {
-	if err := g.node.entries.Err(); err != nil {
+	if err := g.node.ended(); err != nil {
 		g.giveUp(in, err.Error())
 		g.node.endProcess(err)
 		return true

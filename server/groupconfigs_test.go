@@ -31,7 +31,7 @@ func configNode(t *testing.T) *Node {
 
 func (n *Node) applyConfig(t *testing.T, index uint64, group string, c config.GroupConfig) {
 	t.Helper()
-	entry := record.Entry{FeatureLevel: featureLevel, Records: []record.Record{groupConfigRecord(group, c)}}
+	entry := record.Entry{FeatureLevel: record.FeatureLevel, Records: []record.Record{groupConfigRecord(group, c)}}
 	if err := n.system.replica.Apply(index, record.EncodeEntry(nil, entry)); err != nil {
 		t.Fatal(err)
 	}

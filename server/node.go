@@ -64,12 +64,14 @@ type Parts struct {
 	Timing raftnode.Timing
 	// Shard changes the constants of the shards' machines; nil leaves them.
 	Shard func(*shard.Options)
+	// FeatureLevel is the level that the node announces and knows, 0 for that of this release: tests make an older one of it.
+	FeatureLevel uint16
 	// Applied watches the replicas of this node; nil for nobody. It is told the Raft group (0: the system shard), the log
 	// index (0: restored from a snapshot) and the state then, on Raft's goroutine, before anybody is answered by it. It
 	// must not block.
 	Applied func(group uint32, index uint64, state fsm.State)
-	// Fatal is told that the disk failed in a way that only a new process recovers from, and should end this one at once; nil
-	// for nobody. See [raftnode.Config].
+	// Fatal is told of what only a new process recovers from, and should end this one at once: the disk failed, or, where
+	// [Outdated] says so, the release is too old. nil for nobody. See [raftnode.Config].
 	Fatal func(error)
 }
 
@@ -210,6 +212,7 @@ func (n *Node) newFSM(group uint32) raftnode.FSM {
 	if group != systemGroup {
 		r = n.shards[group-1].replica
 	}
+	r.level = n.level()
 	if watch := n.parts.Applied; watch != nil {
 		r.applied = func(index uint64, state fsm.State) { watch(group, index, state) }
 	}
@@ -265,7 +268,7 @@ func (n *Node) registration() registration {
 	number, _ := strconv.Atoi(port)
 	return registration{
 		ID: n.config.NodeID, RaftAddress: n.config.RaftAdvertised, ClientHost: n.config.AdvertisedHost(), ClientPort: uint16(number),
-		BrokerPortBase: uint16(n.config.BrokerPortBase), BrokerPortStep: uint16(n.config.BrokerPortStep),
+		BrokerPortBase: uint16(n.config.BrokerPortBase), BrokerPortStep: uint16(n.config.BrokerPortStep), FeatureLevel: n.level(),
 	}
 }
 

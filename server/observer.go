@@ -98,6 +98,9 @@ func (o *observer) event(number uint32, e shard.Event) {
 	case e.Kept:
 		o.log.Info("new group keeps its committed offsets upstream although offsets.store is raft: there is a group of that id already, which may "+
 			"have some; while the group has no members `coordd groups offsets GROUP --move-to raft` moves them", "group", cut(e.Group))
+	case e.Hindered != "":
+		o.log.Warn("new group keeps its committed offsets upstream although offsets.store is raft; while the group has no members `coordd groups offsets "+
+			"GROUP --move-to raft` moves them once all nodes are of a release that can", "group", cut(e.Group), "reason", e.Hindered)
 	case e.Transactional:
 		if skipped, ok := o.transactional.Pass(cut(e.Group)); ok {
 			o.log.Warn("refused a transactional commit: the group's offsets are in coordd's log (offsets.store=raft), which takes no part in Kafka's "+

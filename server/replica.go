@@ -8,6 +8,7 @@ import (
 
 	"github.com/coordd/coordd/fsm"
 	"github.com/coordd/coordd/fsm/record"
+	"github.com/coordd/coordd/raftnode"
 )
 
 // replica is the state machine of one Raft group on this node: it evolves by committed entries, and anybody may read
@@ -18,6 +19,8 @@ type replica struct {
 	index atomic.Uint64
 	// changed is told after each change, on Raft's goroutine; it must not block.
 	changed func()
+	// level is the highest feature level of entries that this node can apply.
+	level uint16
 	// skipped is told how many records were left out because this release does not know their types, or nil.
 	skipped func(records int)
 	// applied is Parts.Applied for this group, or nil.
@@ -39,7 +42,7 @@ func (r *replica) expect(data []byte, from, to fsm.State) {
 }
 
 func newReplica(changed func()) *replica {
-	r := &replica{changed: changed}
+	r := &replica{changed: changed, level: record.FeatureLevel}
 	s := fsm.NewState()
 	r.state.Store(&s)
 	return r
@@ -48,11 +51,15 @@ func newReplica(changed func()) *replica {
 // State is what is applied on this node.
 func (r *replica) State() fsm.State { return *r.state.Load() }
 
-// Apply implements raftnode.FSM. An entry that cannot be applied is refused alike on every replica.
+// Apply implements raftnode.FSM. An entry that cannot be applied is refused alike on every replica; one of a newer release stops
+// this node, whose state would lack what the others have.
 func (r *replica) Apply(index uint64, data []byte) error {
 	if e := r.expected.Swap(nil); e != nil && e.from == r.State() && bytes.Equal(e.data, data) {
 		r.store(index, e.to)
 		return nil
+	}
+	if level := record.EntryLevel(data); level > r.level {
+		return fmt.Errorf("entry %d has feature level %d, this node knows %d: %w; %s", index, level, r.level, raftnode.ErrOutdated, whatToDo)
 	}
 	entry, err := record.DecodeEntry(data)
 	if err != nil {
@@ -82,7 +89,14 @@ func (r *replica) Restore(index uint64, from io.Reader) error {
 	if err != nil {
 		return err
 	}
-	r.leftOut(skipped)
+	return r.restored(index, skipped, state)
+}
+
+// restored takes over a state that was read, of which records of unknown types were skipped.
+func (r *replica) restored(index uint64, skipped int, state fsm.State) error {
+	if skipped > 0 { // a state holds only what its release knows
+		return fmt.Errorf("a snapshot has %d records of types that this node (feature level %d) does not know: %w; %s", skipped, r.level, raftnode.ErrOutdated, whatToDo)
+	}
 	r.take(index, state)
 	r.tell(0, state)
 	return nil

@@ -17,7 +17,7 @@ func entryOf(t *testing.T, group string) ([]byte, []record.Record) {
 	t.Helper()
 	records := []record.Record{{Key: record.Key{Type: record.TypeGroupMetadata, Group: group},
 		Value: &record.GroupMetadata{Epoch: 2, ValidatedTopologyEpoch: -1, StoredDescriptionEpoch: -1, FailedDescriptionEpoch: -1}}}
-	data := record.EncodeEntry(nil, record.Entry{FeatureLevel: featureLevel, Proposal: 7, Records: records})
+	data := record.EncodeEntry(nil, record.Entry{FeatureLevel: record.FeatureLevel, Proposal: 7, Records: records})
 	if len(data) == 0 {
 		t.Fatal("the entry cannot be encoded")
 	}

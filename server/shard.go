@@ -285,7 +285,7 @@ func (r *runner) ledSince(since time.Time) bool {
 
 // Propose implements shard.Host.
 func (r *runner) Propose(id uint64, entry record.Entry, change *shard.Change) {
-	entry.FeatureLevel = featureLevel
+	entry.FeatureLevel = record.LevelOf(entry.Records)
 	data := record.EncodeEntry(nil, entry)
 	r.node.measured.records.Observe(float64(len(entry.Records)))
 	r.node.measured.bytes.Observe(float64(len(data)))
@@ -409,8 +409,10 @@ func (r *runner) Compute(op uint64, job *streams.TargetJob) {
 // Foreign implements shard.Host.
 func (r *runner) Foreign(group string) {
 	term := r.serving.Load()
-	r.node.store.Foreign(group, func(found coordinator.ForeignGroup, err error) {
-		r.post(input{kind: inputForeign, id: term, group: group, any: found, err: err})
+	r.node.onceAnnounced(func() {
+		r.node.store.Foreign(group, func(found coordinator.ForeignGroup, err error) {
+			r.post(input{kind: inputForeign, id: term, group: group, any: found, err: err})
+		})
 	})
 }
 

@@ -55,6 +55,7 @@ func (n *Node) Local() web.NodeStatus {
 	s := web.NodeStatus{
 		Node: n.config.NodeID, Reachable: true, Version: Version(),
 		ClientAddress: n.clientAddress(), RaftAddress: n.config.RaftAdvertised, Drained: n.raft.Evacuated(),
+		FeatureLevel: n.level(), OffsetsLogHindrance: n.offsetsHindrance(),
 		UptimeMs: n.clock.elapsed().Milliseconds(),
 		Upstream: web.UpstreamStatus{Reachable: upstream.Reachable, ClusterID: image.ClusterID,
 			Brokers: len(image.Brokers), Topics: image.NumTopics()},
@@ -185,7 +186,9 @@ func (n *Node) Ready() error {
 	if n.draining.Load() {
 		return errors.New("the node is stopping")
 	}
-	if err := n.raft.Storage(); err != nil {
+	if err := n.raft.Storage(); Outdated(err) {
+		return fmt.Errorf("the node takes part in nothing: %w", err)
+	} else if err != nil {
 		return fmt.Errorf("the node can store nothing and leads no shard: %w", err)
 	}
 	if !n.raft.Ready() {

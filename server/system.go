@@ -32,8 +32,6 @@ const (
 	maxRecords = 128
 	// systemGroup is the Raft group of the system shard.
 	systemGroup = 0
-	// featureLevel is what this release writes into entries.
-	featureLevel = 1
 )
 
 // registration is what a node tells of itself.
@@ -44,12 +42,14 @@ type registration struct {
 	ClientPort     uint16 `json:"port"`
 	BrokerPortBase uint16 `json:"brokerBase"`
 	BrokerPortStep uint16 `json:"brokerStep"`
+	// FeatureLevel is record.FeatureLevel of the node's release; releases before 2 tell none.
+	FeatureLevel uint16 `json:"level,omitempty"`
 }
 
 func (r registration) record(live bool) *record.Node {
 	return &record.Node{
 		RaftAddress: r.RaftAddress, ClientHost: r.ClientHost, ClientPort: r.ClientPort,
-		BrokerPortBase: r.BrokerPortBase, BrokerPortStep: r.BrokerPortStep, Live: live,
+		BrokerPortBase: r.BrokerPortBase, BrokerPortStep: r.BrokerPortStep, Live: live, FeatureLevel: r.FeatureLevel,
 	}
 }
 
@@ -198,7 +198,7 @@ func (s *system) due() []record.Record {
 	var records []record.Record
 	if state.Cluster() == nil {
 		records = append(records, record.Record{Key: record.Key{Type: record.TypeCluster}, Value: &record.Cluster{
-			ID: s.node.newClusterID(), Shards: int32(s.node.config.Shards), FeatureLevel: featureLevel,
+			ID: s.node.newClusterID(), Shards: int32(s.node.config.Shards), FeatureLevel: record.FeatureLevel,
 		}})
 	}
 	return append(append(records, s.dueNodes()...), s.dueSlots()...)
@@ -215,10 +215,11 @@ func (s *system) dueNodes() []record.Record {
 		records = append(records, record.Record{Key: record.Key{Type: record.TypeNode, ID: id}, Value: value})
 	}
 	judging := time.Since(s.electedAt) > graceAfterElection
+	upgraded := s.upgraded(known)
 	for id, seen := range s.seen {
 		live := time.Since(seen.at) < deadAfter
 		wanted := seen.record(live)
-		if old := known[id]; old == nil || *old != *wanted && (live || judging) {
+		if old := known[id]; old == nil || (*old != *wanted || upgraded) && (live || judging) {
 			put(id, wanted)
 		}
 	}
@@ -235,6 +236,17 @@ func (s *system) dueNodes() []record.Record {
 	}
 	slices.SortFunc(records, func(a, b record.Record) int { return int(a.Key.ID - b.Key.ID) })
 	return records
+}
+
+// upgraded says whether a node announces a higher feature level than the log says. All nodes are written then: that node's state
+// may lack the levels of the others, which its release of before left out of it.
+func (s *system) upgraded(known map[int32]*record.Node) bool {
+	for id, seen := range s.seen {
+		if old := known[id]; old != nil && seen.record(true).Level() > old.Level() {
+			return true
+		}
+	}
+	return false
 }
 
 // dueSlots numbers upstream brokers that have no number yet, in the order of their ids. A number is never taken back.
@@ -272,7 +284,7 @@ func (s *system) propose(ctx context.Context, records []record.Record) {
 // node knows.
 func (s *system) write(ctx context.Context, records []record.Record) error {
 	entry := record.Entry{
-		FeatureLevel: featureLevel, LeaderTimeMs: s.node.clock.now(), Proposal: s.proposals.Add(1), Records: records,
+		FeatureLevel: record.LevelOf(records), LeaderTimeMs: s.node.clock.now(), Proposal: s.proposals.Add(1), Records: records,
 	}
 	done := make(chan error, 1)
 	s.group.Propose(record.EncodeEntry(nil, entry), func(err error) { done <- err })
@@ -325,11 +337,13 @@ func (s *system) register(ctx context.Context) {
 	tick := time.NewTicker(registerEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		changed := s.leaderChanged()
 		if leader := s.leaderNode(); leader >= 0 && leader != s.node.config.NodeID {
 			s.registerWith(ctx, leader, tick.C)
 		}
 		select {
 		case <-ctx.Done():
+		case <-changed: // a cluster that forms should know its nodes at once
 		case <-tick.C:
 		}
 	}

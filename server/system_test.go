@@ -45,7 +45,7 @@ func TestStrangersInTheLogAreForgotten(t *testing.T) {
 	s := testSystem(1, 2, 3)
 	const strangers = 3000
 	put := func(id int32, host string) {
-		entry := record.Entry{FeatureLevel: featureLevel, Records: []record.Record{{
+		entry := record.Entry{FeatureLevel: record.FeatureLevel, Records: []record.Record{{
 			Key: record.Key{Type: record.TypeNode, ID: id}, Value: &record.Node{ClientHost: host, Live: true},
 		}}}
 		if err := s.replica.Apply(1, record.EncodeEntry(nil, entry)); err != nil {
@@ -66,7 +66,7 @@ func TestStrangersInTheLogAreForgotten(t *testing.T) {
 			t.Fatal("no end")
 		}
 		records = records[:min(len(records), maxRecords)]
-		b := record.EncodeEntry(nil, record.Entry{FeatureLevel: featureLevel, Records: records})
+		b := record.EncodeEntry(nil, record.Entry{FeatureLevel: record.FeatureLevel, Records: records})
 		if err := s.replica.Apply(1, b); err != nil {
 			t.Fatal(err)
 		}

@@ -47,6 +47,11 @@ type NodeStatus struct {
 	RaftAddress   string `json:"raftAddress,omitempty"`
 	// Drained says that the node is kept from leading, see [Leaders].
 	Drained bool `json:"drained"`
+	// FeatureLevel is that of the node's release; 0 for those that do not tell theirs.
+	FeatureLevel uint16 `json:"featureLevel,omitempty"`
+	// OffsetsLogHindrance says why, as far as the node knows, no group may begin to keep its committed offsets in the log, with the
+	// nodes that are too old; empty when it may.
+	OffsetsLogHindrance string `json:"offsetsLogHindrance,omitempty"`
 	// UptimeMs is the time since the process started, in milliseconds.
 	UptimeMs int64          `json:"uptimeMs,omitempty"`
 	Upstream UpstreamStatus `json:"upstream"`

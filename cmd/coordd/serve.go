@@ -110,8 +110,12 @@ func serve(cfg *config.Node, unused []string) error {
 }
 
 // endProcess ends the process for a disk that failed, as a crash would: what was not acknowledged may be lost, and a new process
-// finds what the disk holds.
+// finds what the disk holds. Or it ends one whose release is too old.
 func endProcess(log hclog.Logger, err error) {
+	if server.Outdated(err) {
+		log.Error("this release is too old for what the others wrote; this process ends", "error", err)
+		os.Exit(1)
+	}
 	log.Error("the disk of data.dir failed; this process ends, and one that is started anew goes on from what the disk holds", "error", err)
 	os.Exit(1)
 }

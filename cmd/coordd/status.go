@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,9 @@ shards, and what it sees of the Kafka cluster behind. The exit code is 3 when a 
 			}
 			if err := f.print(c.OutOrStdout(), status, func(t *table) { statusRows(t, status) }); err != nil {
 				return err
+			}
+			if f.output == "table" {
+				_, _ = fmt.Fprint(c.OutOrStdout(), hindranceLine(status))
 			}
 			return quorumError(status)
 		},
@@ -65,4 +69,14 @@ func statusRows(t *table, s web.ClusterStatus) {
 		}
 		t.row(n.Node, state, n.ClientAddress, n.RaftAddress, leads, applied, groups, up, behind, n.Version)
 	}
+}
+
+// hindranceLine is what status says below the table while no group may begin to keep its offsets in the log; "" otherwise.
+func hindranceLine(s web.ClusterStatus) string {
+	for _, n := range s.Nodes {
+		if n.Node == s.AskedNode && n.OffsetsLogHindrance != "" {
+			return "\nNew groups keep their offsets upstream: " + n.OffsetsLogHindrance + "\n"
+		}
+	}
+	return ""
 }

@@ -67,6 +67,10 @@ type Host interface {
 	DeleteOffsets(op uint64, request *offsets.DeleteRequest)
 	DropOffsets(op uint64, group string)
 
+	// OffsetsHindrance says why no group may begin to keep its offsets in the log: which nodes of the cluster would leave them out
+	// of their state, or may do so. It is "" when none would.
+	OffsetsHindrance() string
+
 	// Observe tells what happened, for logs and metrics.
 	Observe(Event)
 }
@@ -105,6 +109,8 @@ type Event struct {
 	Stalled *streams.WarmupStalled
 	// Kept says that a new group keeps its offsets upstream although new ones keep them in the log: there were some.
 	Kept bool
+	// Hindered is why a new group keeps its offsets upstream although new ones keep them in the log: Host.OffsetsHindrance.
+	Hindered string
 	// Transactional says that a transactional commit was refused because the group's offsets are in the log.
 	Transactional bool
 	// Moved is set when the group's offsets were moved to another store.

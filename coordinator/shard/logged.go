@@ -14,13 +14,18 @@ func (m *Machine) logsOffsets(group string) bool {
 	return m.working.Group(group).Store() == record.StoreRaft
 }
 
-// chooseStore decides where a group that is made keeps its offsets. What was committed upstream under its id stays in use.
+// chooseStore decides where a group that is made keeps its offsets. What was committed upstream under its id stays in use, and
+// nothing goes to the log that a node would leave out of its state.
 func (m *Machine) chooseStore(c *Call, group string, d *streams.Decision) {
 	if m.options.Store != record.StoreRaft || len(d.Records) == 0 || d.Reply.Err != nil {
 		return
 	}
 	if c.found.Offsets {
 		m.host.Observe(Event{Group: group, Kept: true})
+		return
+	}
+	if why := m.host.OffsetsHindrance(); why != "" {
+		m.host.Observe(Event{Group: group, Hindered: why})
 		return
 	}
 	d.Records = append(d.Records, record.Record{

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -340,5 +342,46 @@ func TestHeartbeatsDoNotOvertakeCommitsThatAreRetried(t *testing.T) {
 	r.commitAll()
 	if !left.done || !cmp.Equal(codes(c), []coordinator.Code{0}) {
 		t.Errorf("left %v, %v", left.done, codes(c))
+	}
+}
+
+// While a node of the cluster would leave offsets out of its state, groups are made with their offsets upstream, and none moves to
+// the log; the way back stays open.
+func TestOffsetsStayUpstreamWhileANodeIsTooOld(t *testing.T) {
+	r := newLogRig(t)
+	r.hindrance = "node 3 is old"
+	r.joined("old", "a")
+	if s := r.committed.Group("old").Store(); s != record.StoreUpstream || r.committed.Group("old").OffsetsStore != nil {
+		t.Errorf("made in store %v", s)
+	}
+	told := slices.ContainsFunc(r.events, func(e Event) bool { return e.Group == "old" && e.Hindered == r.hindrance })
+	if !told {
+		t.Error("nobody was told why")
+	}
+	for _, e := range r.proposed {
+		if level := record.LevelOf(e.Records); level != 1 {
+			t.Errorf("an entry of level %d: %v", level, e.Records)
+		}
+	}
+	r.hindrance = ""
+	r.joined("new", "b")
+	if s := r.committed.Group("new").Store(); s != record.StoreRaft {
+		t.Errorf("made in store %v once all nodes know of it", s)
+	}
+}
+
+func TestAMoveToTheLogIsRefusedWhileANodeIsTooOld(t *testing.T) {
+	s := newStoreRig(t, record.StoreUpstream)
+	s.joined("g", "a")
+	s.send(beat("g", "a", -1))
+	s.commitAll()
+	s.hindrance = "node 3 is old"
+	c, a := s.send(&MoveOffsetsRequest{GroupID: "g", To: record.StoreRaft})
+	m, ok := c.Response.(*MoveOffsetsResponse)
+	if !a.done || !ok || m.Err == nil || m.Err.Code != coordinator.InvalidRequest || !strings.Contains(m.Err.Message, "node 3 is old") {
+		t.Fatalf("done %v, %+v, %v", a.done, c.Response, c.Err)
+	}
+	if s.committed.Group("g").Store() != record.StoreUpstream || len(s.waiting) != 0 {
+		t.Error("something was begun")
 	}
 }

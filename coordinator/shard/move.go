@@ -21,7 +21,7 @@ type MoveOffsetsRequest struct {
 type MoveOffsetsResponse struct {
 	// Err is nil when the offsets are in the store that was asked for and nowhere else: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP,
 	// COORDINATOR_NOT_AVAILABLE where the upstream does not do its part, COORDINATOR_LOAD_IN_PROGRESS soon after an election, or
-	// INVALID_REQUEST where the id is another group's upstream.
+	// INVALID_REQUEST where the id is another group's upstream, or nodes of the cluster do not know of offsets in the log.
 	// What was done by then counts by Moved; the same request goes on.
 	Err *coordinator.Error
 	// From is where the offsets were; the same as was asked for when there was nothing to move.
@@ -58,6 +58,10 @@ func (m *Machine) moveOffsets(c *Call, r *MoveOffsetsRequest) {
 	g := m.committed.Group(r.GroupID)
 	if err := movable(g, r.GroupID); err != nil {
 		m.reply(c, &MoveOffsetsResponse{Err: err})
+		return
+	}
+	if why := m.host.OffsetsHindrance(); why != "" && g.Store() != r.To && r.To == record.StoreRaft {
+		m.reply(c, &MoveOffsetsResponse{From: g.Store(), Err: coordinator.Errorf(coordinator.InvalidRequest, "Offsets cannot be moved to the log yet: %s.", why)})
 		return
 	}
 	if m.awaitsDeletion(c, g.ID) || !m.foreignChecked(c, g.ID) {

@@ -54,7 +54,9 @@ type rig struct {
 	wanted   map[string][]topology.InternalTopic
 	// creationError is what CreationError says of any topic.
 	creationError string
-	jobs          []job
+	// hindrance is what OffsetsHindrance says.
+	hindrance string
+	jobs      []job
 }
 
 type job struct {
@@ -170,6 +172,7 @@ func (r *rig) Fetch(op uint64, _ *offsets.FetchRequest)          { r.ops = appen
 func (r *rig) DeleteOffsets(op uint64, _ *offsets.DeleteRequest) { r.ops = append(r.ops, op) }
 func (r *rig) DropOffsets(op uint64, _ string)                   { r.drops = append(r.drops, op) }
 func (r *rig) Compute(op uint64, j *streams.TargetJob)           { r.jobs = append(r.jobs, job{op, j}) }
+func (r *rig) OffsetsHindrance() string                          { return r.hindrance }
 func (r *rig) Observe(e Event)                                   { r.events = append(r.events, e) }
 func (r *rig) Commit(op uint64, request *offsets.CommitRequest) {
 	r.commits = append(r.commits, request)

@@ -20,7 +20,7 @@ var ErrChecksum = errors.New("entry checksum mismatch")
 
 // Entry is one entry of a shard's log: an envelope and the records that one or more decisions made.
 type Entry struct {
-	// FeatureLevel is the cluster's feature level when the entry was written.
+	// FeatureLevel is the lowest feature level whose releases keep all of the records (LevelOf).
 	FeatureLevel uint16
 	// LeaderTimeMs is the leader's wall clock in milliseconds since 1970; the only time that Evolve may see.
 	LeaderTimeMs int64

@@ -27,8 +27,17 @@ func (w *writer) node(v *Node) {
 	} else {
 		w.int8(0)
 	}
-	w.noTags()
+	if v.FeatureLevel == 0 {
+		w.noTags()
+		return
+	}
+	w.uvarint(1)
+	w.tag(tagFeatureLevel, 2)
+	w.uint16(v.FeatureLevel)
 }
+
+// tagFeatureLevel is the tag of a node's feature level. Releases before leave it out of their state.
+const tagFeatureLevel = 0
 
 func (r *reader) node() *Node {
 	v := &Node{
@@ -39,7 +48,12 @@ func (r *reader) node() *Node {
 		BrokerPortStep: r.uint16(),
 		Live:           r.int8() != 0,
 	}
-	r.tags(nil)
+	r.tags(func(tag int) bool {
+		if tag == tagFeatureLevel {
+			v.FeatureLevel = r.uint16()
+		}
+		return tag == tagFeatureLevel
+	})
 	return v
 }
 

@@ -75,3 +75,50 @@ func TestJournalMoveOfNoMember(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeLevel reads nodes of releases that tell no feature level, and what those read of the others.
+func TestNodeLevel(t *testing.T) {
+	key := record.Key{Type: record.TypeNode, ID: 3}
+	const plain = "00000006" + "03e9" + "00000003" + "0000000e" + "0000" + "0261" + "0262" + "0001" + "0002" + "0003" + "01"
+	for _, c := range []struct {
+		text  string
+		level uint16
+		want  uint16
+	}{
+		{plain + "00", 0, 1},
+		{"00000006" + "03e9" + "00000003" + "00000012" + "0000" + "0261" + "0262" + "0001" + "0002" + "0003" + "01" + "01" + "00" + "02" + "0002", 2, 2},
+	} {
+		node := &record.Node{RaftAddress: "a", ClientHost: "b", ClientPort: 1, BrokerPortBase: 2, BrokerPortStep: 3, Live: true, FeatureLevel: c.level}
+		got, err := record.AppendRecord(nil, record.Record{Key: key, Value: node})
+		if err != nil || hex.EncodeToString(got) != c.text {
+			t.Fatalf("level %d: %x, %v", c.level, got, err)
+		}
+		var d record.Decoder
+		back, _, err := d.Decode(got)
+		if err != nil || back.Value.(*record.Node).Level() != c.want {
+			t.Errorf("level %d: %v, %v", c.level, back.Value, err)
+		}
+	}
+}
+
+// TestLevelOf names what releases of feature level 1 leave out of their state.
+func TestLevelOf(t *testing.T) {
+	for _, s := range ownSamples {
+		want := uint16(1)
+		if s.Key.Type == record.TypeOffsetsStore {
+			want = 2
+		}
+		known := record.Record{Key: record.Key{Type: record.TypeGroupMetadata, Group: "g"}}
+		if got := record.LevelOf([]record.Record{known, s}); got != want {
+			t.Errorf("type %d: level %d, want %d", s.Key.Type, got, want)
+		}
+	}
+	tombstone := record.Record{Key: record.Key{Type: record.TypeOffsetCommit, Group: "g", Topic: "t"}}
+	b := record.EncodeEntry(nil, record.Entry{FeatureLevel: record.LevelOf([]record.Record{tombstone}), Records: []record.Record{tombstone}})
+	if got := record.EntryLevel(b); got != 2 {
+		t.Errorf("the entry of a deleted offset has level %d", got)
+	}
+	if record.EntryLevel(nil) != 0 || record.EntryLevel([]byte("no entry, but long enough for one")) != 0 {
+		t.Error("what is no entry has a level")
+	}
+}

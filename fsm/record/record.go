@@ -158,6 +158,8 @@ type Node struct {
 	BrokerPortStep uint16
 	// Live says whether the system leader reaches the node.
 	Live bool
+	// FeatureLevel is what the node announced last, 0 for a release that announces none (see Level).
+	FeatureLevel uint16
 }
 
 // BrokerSlot (type 1002, system shard) is the number k of the port that stands for an upstream broker on every node.
@@ -165,8 +167,9 @@ type BrokerSlot struct{ Slot int32 }
 
 // Cluster (type 1003, system shard) holds what is fixed when the cluster is formed.
 type Cluster struct {
-	ID           string
-	Shards       int32
+	ID     string
+	Shards int32
+	// FeatureLevel is that of the node which formed the cluster; what may be written goes by those of the nodes.
 	FeatureLevel int32
 }
 

@@ -39,6 +39,7 @@ type cluster struct {
 	observer *observer
 	set      []string   // settings beside the usual ones
 	clocks   *rand.Rand // sets the wall clocks of nodes apart; nil: they agree
+	levels   []uint16   // feature levels of nodes that are of another release
 	links    []*link
 	hops     hops
 	stop     context.CancelFunc
@@ -57,10 +58,15 @@ func startCluster(t testing.TB, dir string, o *observer, seed uint64, set ...str
 
 // startClusterByClocks starts nodes whose wall clocks differ by hours, each at another time of day whenever it starts.
 func startClusterByClocks(t testing.TB, dir string, o *observer, seed uint64, clocks *rand.Rand, set ...string) *cluster {
+	return startReleases(t, dir, o, seed, clocks, make([]uint16, nodes), set...)
+}
+
+// startReleases starts nodes of other releases: those with a feature level here, 0 for this one's.
+func startReleases(t testing.TB, dir string, o *observer, seed uint64, clocks *rand.Rand, levels []uint16, set ...string) *cluster {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &cluster{
 		t: t, dir: dir, net: vnet.New(), up: newUpstream(ctx, o, seed), observer: o, stop: stop, set: set,
-		clocks: clocks, nodes: make([]*server.Node, nodes),
+		clocks: clocks, levels: levels, nodes: make([]*server.Node, nodes),
 	}
 	c.net.SetLatency(200 * time.Microsecond)
 	for i := range clientHosts {
@@ -120,8 +126,9 @@ func (c *cluster) start(i int) {
 		// The targets of some groups are computed beside their shard, and written in parts.
 		Shard: func(o *shard.Options) { o.OffloadFrom, o.TargetChunk, o.MaxBatchDecisions = 24, 2, 8 },
 		// Snapshots and truncation of the log happen often enough to be part of restarts.
-		Timing:  raftnode.Timing{SnapshotInterval: 10 * time.Second, SnapshotThreshold: 64, TrailingLogs: 32},
-		Applied: func(group uint32, index uint64, state fsm.State) { c.observer.applied(i, group, index, state) },
+		Timing:       raftnode.Timing{SnapshotInterval: 10 * time.Second, SnapshotThreshold: 64, TrailingLogs: 32},
+		FeatureLevel: c.levels[i],
+		Applied:      func(group uint32, index uint64, state fsm.State) { c.observer.applied(i, group, index, state) },
 	})
 	if err != nil {
 		c.observer.failf("node %d does not start: %v", i, err)

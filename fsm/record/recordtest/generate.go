@@ -94,7 +94,7 @@ func value(t *rapid.T, typ record.Type) record.Value {
 		port := rapid.Uint16()
 		return &record.Node{
 			RaftAddress: text(t), ClientHost: text(t), ClientPort: port.Draw(t, "port"), BrokerPortBase: port.Draw(t, "base"),
-			BrokerPortStep: port.Draw(t, "step"), Live: rapid.Bool().Draw(t, "live"),
+			BrokerPortStep: port.Draw(t, "step"), Live: rapid.Bool().Draw(t, "live"), FeatureLevel: rapid.Uint16().Draw(t, "level"),
 		}
 	case record.TypeBrokerSlot:
 		return &record.BrokerSlot{Slot: rapid.Int32().Draw(t, "slot")}
