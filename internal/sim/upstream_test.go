@@ -29,6 +29,7 @@ type upstream struct {
 	rand   *rand.Rand
 	slow   bool
 	topics map[string]topology.Topic
+	secret map[string]bool // topics that nodes may not describe
 	groups map[string]*upstreamGroup
 	// unfenced has it take commits of who is not the member any more and hasty say that it has them when it has not: faults
 	// that a checker is to find.
@@ -53,7 +54,7 @@ type upstreamGroup struct {
 func newUpstream(ctx context.Context, o *observer, seed uint64) *upstream {
 	return &upstream{
 		observer: o, ctx: ctx, rand: rand.New(rand.NewPCG(seed, 1)),
-		topics: map[string]topology.Topic{}, groups: map[string]*upstreamGroup{},
+		topics: map[string]topology.Topic{}, secret: map[string]bool{}, groups: map[string]*upstreamGroup{},
 	}
 }
 
@@ -181,7 +182,10 @@ func (l *link) ask(ctx context.Context, act func()) error {
 // source is the upstream's topics as a node sees them.
 type source struct{ *link }
 
-var _ topicctl.NamedSource = source{}
+var (
+	_ topicctl.NamedSource  = source{}
+	_ topicctl.LookupSource = source{}
+)
 
 // Metadata implements topicctl.Source.
 func (s source) Metadata(ctx context.Context) (*topicctl.Snapshot, error) {
@@ -202,7 +206,7 @@ func (s source) metadata(ctx context.Context, wanted func(string) bool) (*topicc
 		s.up.mu.Lock()
 		defer s.up.mu.Unlock()
 		for _, t := range s.up.topics {
-			if wanted(t.Name) {
+			if wanted(t.Name) && !s.up.secret[t.Name] {
 				snapshot.Topics = append(snapshot.Topics, t)
 			}
 		}
@@ -211,6 +215,25 @@ func (s source) metadata(ctx context.Context, wanted func(string) bool) (*topicc
 		return nil, err // it may still be written to
 	}
 	return snapshot, nil
+}
+
+// Lookup implements topicctl.LookupSource.
+func (s source) Lookup(ctx context.Context, names []string) (map[string]topology.Lookup, error) {
+	names = slices.Clone(names)
+	found := map[string]topology.Lookup{}
+	err := s.ask(ctx, func() {
+		s.up.mu.Lock()
+		defer s.up.mu.Unlock()
+		for _, name := range names {
+			if t, exists := s.up.topics[name]; !s.up.secret[name] {
+				found[name] = topology.Lookup{Missing: !exists, ID: t.ID}
+			}
+		}
+	})
+	if err != nil {
+		return nil, err // it may still be written to
+	}
+	return found, nil
 }
 
 // CreateTopics implements topicctl.Source.
