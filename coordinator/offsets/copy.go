@@ -130,7 +130,7 @@ func (c Copy) Topics(more ...TopicPartition) []FetchTopic {
 }
 
 // Records bring the offsets of the group in the log to those of the copy: tombstones of what it does not have, and its
-// offsets, committed now. Chunks have at most limit records.
+// offsets, committed now. Chunks have at most limit records, and about as many bytes as a commit may have.
 func (c Copy) Records(g *fsm.Group, w *World, limit int) [][]record.Record {
 	var records []record.Record
 	for key := range g.Offsets() {
@@ -148,5 +148,18 @@ func (c Copy) Records(g *fsm.Group, w *World, limit int) [][]record.Record {
 		request.Topics = append(request.Topics, topic)
 	}
 	records = append(records, CommitRecords(request, w)...)
-	return slices.Collect(slices.Chunk(records, limit))
+	var chunks [][]record.Record
+	start, size := 0, 0
+	for i := range records {
+		more := record.Size(records[i])
+		if i > start && (i-start == limit || size+more > MaxCommitBytes) {
+			chunks = append(chunks, records[start:i])
+			start, size = i, 0
+		}
+		size += more
+	}
+	if start < len(records) {
+		chunks = append(chunks, records[start:])
+	}
+	return chunks
 }

@@ -107,3 +107,31 @@ func TestHalves(t *testing.T) {
 		}
 	}
 }
+
+// What is written to the log of a copy is written in parts that are no larger than commits.
+func TestPartsOfACopyToTheLog(t *testing.T) {
+	g := with(t, group(t), offset("gone", 0, record.OffsetCommit{LeaderEpoch: -1}))
+	c := Copy{}
+	for p := range int32(400) {
+		c[TopicPartition{Topic: "in", Partition: p}] = Copied{Offset: int64(p), LeaderEpoch: -1, Metadata: strings.Repeat("m", 4096)}
+	}
+	for _, limit := range []int{100, 1000} {
+		var all []record.Record
+		for _, part := range c.Records(g, world(), limit) {
+			size := 0
+			for _, r := range part {
+				size += record.Size(r)
+			}
+			if len(part) == 0 || len(part) > limit || size > MaxCommitBytes {
+				t.Errorf("a part of %d records and %d bytes", len(part), size)
+			}
+			all = append(all, part...)
+		}
+		if len(all) != 401 || all[0].Value != nil {
+			t.Errorf("%d records, the first %+v", len(all), all[0].Key)
+		}
+	}
+	if parts := (Copy{}).Records(with(t, group(t)), world(), 10); len(parts) != 0 {
+		t.Errorf("%d parts of nothing", len(parts))
+	}
+}
