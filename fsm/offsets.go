@@ -24,6 +24,11 @@ func (g *Group) Store() record.Store {
 	return g.OffsetsStore.Store
 }
 
+// LeftUpstream says that a move of the group's offsets may have left some upstream that do not count.
+func (g *Group) LeftUpstream() bool {
+	return g != nil && g.OffsetsStore != nil && g.OffsetsStore.LeftUpstream
+}
+
 // Offset returns the offset that the group committed for a partition in its own records. It does not allocate or keep
 // the topic; the metadata is part of a text that stays alive with it.
 func (g *Group) Offset(topic string, partition int32) (v record.OffsetCommit, ok bool) {

@@ -83,7 +83,10 @@ type HoldsResponse struct {
 }
 
 // DeleteGroupRequest asks to delete an empty group (DeleteGroups).
-type DeleteGroupRequest struct{ GroupID string }
+type DeleteGroupRequest struct {
+	GroupID string
+	expired bool // nobody asks: it is for its age
+}
 
 // DeleteGroupResponse answers a DeleteGroupRequest.
 type DeleteGroupResponse struct{ Err *coordinator.Error }

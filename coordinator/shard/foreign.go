@@ -91,7 +91,7 @@ func (m *Machine) idChanged(group string, went bool) {
 }
 
 // ForeignChecked is the outcome of [Host.Foreign]: the group of that id upstream. What is not known keeps a group from
-// being created, and offsets from being moved, which begins or ends with the deletion of what the upstream has.
+// being created, and offsets from being moved or deleted where that deletes what the upstream has.
 func (m *Machine) ForeignChecked(now int64, id string, found coordinator.ForeignGroup, err error) {
 	m.now = now
 	q := m.foreign[id]
@@ -103,7 +103,7 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 	m.foreign[id] = again
 	for _, c := range q.calls {
 		switch {
-		case err != nil && moves(c):
+		case err != nil && drops(c):
 			m.refuse(c, notAvailable)
 		case err != nil && makes(c) && m.working.Group(id) == nil:
 			m.refuse(c, notAvailable)
@@ -129,7 +129,7 @@ func (m *Machine) ForeignChecked(now int64, id string, found coordinator.Foreign
 // they are to make it anew.
 func concerns(c *Call, found coordinator.ForeignGroup) bool {
 	_, describes := c.Request.(*DescribeRequest)
-	return found.InUse || describes && found.Type != ""
+	return found.InUse && !drops(c) || describes && found.Type != ""
 }
 
 // mayBeTheirs says whether the id may be another group's after all: a group of ours that has come to be meanwhile is ours, except
@@ -149,9 +149,13 @@ func adopts(c *Call) bool {
 	return ok
 }
 
-func moves(c *Call) bool {
-	_, ok := c.Request.(*MoveOffsetsRequest)
-	return ok
+// drops says whether a call may delete what the upstream has under the id. Such a call decides by itself what becomes of what it found.
+func drops(c *Call) bool {
+	switch c.Request.(type) {
+	case *MoveOffsetsRequest, *DeleteGroupRequest, *VacateRequest:
+		return true
+	}
+	return false
 }
 
 // refuseForeign answers a call about a group of another type.

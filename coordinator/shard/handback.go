@@ -7,6 +7,7 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/streams"
 	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 )
 
 // maxHandedBack and maxHandedBackBytes bound one commit upstream, which Kafka takes as one batch of records.
@@ -29,6 +30,28 @@ func (m *Machine) handBack(c *Call, r *VacateRequest, g *fsm.Group) {
 	world := m.world()
 	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxHandedBack, maxHandedBackBytes)}
 	h.group.deleting++
+	switch {
+	case !g.LeftUpstream() && len(h.left) > 0: // from now on there may be, until the group is gone
+		left := storeRecord(g.ID, record.OffsetsStore{Store: record.StoreRaft, LeftUpstream: true})
+		m.submitInternal(task{group: g.ID, call: c, internal: func(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
+			if h.pointless(m, g) {
+				return streams.Decision{}, false
+			}
+			return streams.Decision{Records: []record.Record{left}}, true
+		}, after: h.next, failed: h.over})
+	case g.LeftUpstream() && !c.found.InUse: // what was cut short before may have brought offsets there that were deleted since
+		m.host.DropOffsets(m.startStore(&storeOp{call: c, after: h.dropped}), g.ID)
+	default:
+		h.next(m)
+	}
+}
+
+func (h *handback) dropped(m *Machine, err error) {
+	if err != nil {
+		m.refuse(h.call, notAvailable)
+		h.over(m)
+		return
+	}
 	h.next(m)
 }
 
@@ -61,13 +84,21 @@ func (h *handback) stored(m *Machine, r *offsets.CommitResponse) {
 }
 
 func (h *handback) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
-	if m.groups[h.group.id] != h.group || g == nil || g.NumMembers() > 0 {
-		m.answer(h.call, m.holding(g), h.group.id)
-		h.over(m)
+	if h.pointless(m, g) {
 		return streams.Decision{}, false
 	}
 	h.count()
 	return streams.Decision{Records: deletionRecords(g)}, true
+}
+
+// pointless says that the group is another one by now, or in use, and ends the handback then.
+func (h *handback) pointless(m *Machine, g *fsm.Group) bool {
+	if m.groups[h.group.id] == h.group && g != nil && g.NumMembers() == 0 {
+		return false
+	}
+	m.answer(h.call, m.holding(g), h.group.id)
+	h.over(m)
+	return true
 }
 
 func (h *handback) committed(m *Machine) {

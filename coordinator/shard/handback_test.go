@@ -20,6 +20,7 @@ func leftBehind(t *testing.T) (*rig, vacation) {
 	r.send(beat("g", "a", streams.LeaveEpoch))
 	r.commitAll()
 	v := r.vacated("g")
+	r.commitAll()
 	if v.done || len(r.commits) != 1 {
 		t.Fatalf("answered %v, %d commits upstream", v.done, len(r.commits))
 	}
@@ -118,6 +119,7 @@ func TestOffsetsOfATopicThatIsNotShownGoUpstream(t *testing.T) {
 		r.changes++
 		r.freshProof()
 		v := r.vacated("g")
+		r.commitAll()
 		if v.done || len(r.commits) != 1 || r.commits[0].Topics[0].Partitions[0].Offset != 7 {
 			t.Fatalf("%s: answered %v, %d commits upstream", what, v.done, len(r.commits))
 		}
@@ -138,6 +140,7 @@ func TestAGroupWhoseOffsetsAreTooManyUpstream(t *testing.T) {
 	r.send(beat("g", "a", streams.LeaveEpoch))
 	r.commitAll()
 	v := r.vacated("g")
+	r.commitAll()
 	for n, code := range []coordinator.Code{28, 0, 28, 0, 0} {
 		if len(r.commits) != n+1 || v.done {
 			t.Fatalf("%d commits, answered %v, before answer %d", len(r.commits), v.done, n)

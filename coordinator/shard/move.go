@@ -101,13 +101,13 @@ func (m *Machine) moveOffsets(c *Call, r *MoveOffsetsRequest) {
 		v.commits = offsets.AsCommits(g, &v.world, maxMoved, maxHandedBackBytes)
 		v.left = g.NumOffsets() - partitions(v.commits)
 		v.copied = offsets.Copy{}
-		v.drop(m, v.commit)
+		v.note(m, true, func(m *Machine) { v.drop(m, v.commit) })
 	case v.to == record.StoreUpstream: // a move that was cut short may have left what does not count
 		v.moved = true
 		v.clean(m)
 	default:
 		v.moved = true
-		v.drop(m, v.done)
+		v.drop(m, v.dropped)
 	}
 }
 
@@ -222,7 +222,7 @@ func (v *move) again(m *Machine) {
 			v.over(m, differing(tp))
 			return
 		}
-		v.flip(m, func(m *Machine) { v.drop(m, v.done) })
+		v.flip(m, func(m *Machine) { v.drop(m, v.dropped) })
 	})
 }
 
@@ -298,10 +298,24 @@ func (v *move) drop(m *Machine, then func(*Machine)) {
 	}}), v.group.id)
 }
 
+func (v *move) dropped(m *Machine) { v.note(m, false, v.done) }
+
+// note has the log say whether there may be offsets upstream that do not count, while those in the log do: whatever ends the move,
+// they go before the group does, or its offsets come there again.
+func (v *move) note(m *Machine, left bool, then func(*Machine)) {
+	if m.committed.Group(v.group.id).LeftUpstream() != left {
+		v.records = [][]record.Record{{storeRecord(v.group.id, record.OffsetsStore{Store: record.StoreRaft, LeftUpstream: left})}}
+	}
+	v.write(m, then)
+}
+
+func storeRecord(group string, v record.OffsetsStore) record.Record {
+	return record.Record{Key: record.Key{Type: record.TypeOffsetsStore, Group: group}, Value: &v}
+}
+
 // flip lets the new place count.
 func (v *move) flip(m *Machine, then func(*Machine)) {
-	key := record.Key{Type: record.TypeOffsetsStore, Group: v.group.id}
-	v.records = [][]record.Record{{{Key: key, Value: &record.OffsetsStore{Store: v.to}}}}
+	v.records = [][]record.Record{{storeRecord(v.group.id, record.OffsetsStore{Store: v.to, LeftUpstream: v.to == record.StoreRaft})}}
 	v.write(m, func(m *Machine) {
 		v.moved = true
 		then(m)

@@ -633,6 +633,14 @@ func TestMovesLoseNoOffset(t *testing.T) {
 			t.Fatalf("no answer to %+v", open)
 		}
 		s.check(t, possible, "as it is")
+		if rapid.Bool().Draw(t, "deleted") {
+			c, a := s.send(&DeleteGroupRequest{GroupID: "g"})
+			s.settles()
+			if !a.done || c.Err != nil || s.committed.Group("g") != nil || len(s.up) > 0 {
+				t.Fatalf("deleted: %v %v, left upstream: %v", a.done, c.Err, s.up)
+			}
+			return
+		}
 		for _, to := range []record.Store{record.StoreRaft, record.StoreUpstream} {
 			c, a := s.moves(to)
 			s.settles()

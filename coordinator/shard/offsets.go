@@ -275,16 +275,24 @@ func (m *Machine) deleteGroup(c *Call, r *DeleteGroupRequest) {
 		e.blocked = append(e.blocked, c)
 		return
 	}
+	if r.expired && (!g.LeftUpstream() || !m.outlived(g)) { // since it was looked at
+		m.reply(c, &DeleteGroupResponse{})
+		return
+	}
 	if !m.storeReady(g, c) {
 		return
 	}
-	if g.Store() != record.StoreRaft && m.lateMs(g.ID) > 0 { // its commits would come back, and its deletion hit a group of the id made anew
+	upstream := g.Store() != record.StoreRaft || g.LeftUpstream()
+	if upstream && m.lateMs(g.ID) > 0 { // its commits would come back, and its deletion hit a group of the id made anew
 		m.refuse(c, tooSoon)
 		return
 	}
-	d := &deletion{call: c, group: m.groupOf(g.ID)}
+	if g.LeftUpstream() && !m.foreignChecked(c, g.ID) {
+		return
+	}
+	d := &deletion{call: c, group: m.groupOf(g.ID), expires: r.expired}
 	d.group.deleting++
-	if g.Store() == record.StoreRaft { // they go with the group
+	if !upstream || g.LeftUpstream() && c.found.InUse { // those in the log go with the group, and others' upstream stay
 		d.dropped(m, nil)
 		return
 	}
@@ -296,6 +304,7 @@ type deletion struct {
 	call    *Call
 	group   *group
 	decided bool // group.deleting does not count it any more
+	expires bool // nobody asked for it: whoever came meanwhile keeps the group
 }
 
 // dropped goes on when the offsets are gone, or could not be deleted.
@@ -323,10 +332,18 @@ func (d *deletion) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.De
 		return streams.Decision{}, false
 	}
 	d.count()
+	if d.expires && (g.NumOffsets() > 0 || !m.outlived(g)) {
+		m.reply(d.call, &DeleteGroupResponse{})
+		d.over(m)
+		return streams.Decision{}, false
+	}
 	return streams.Decision{Records: deletionRecords(g)}, true
 }
 
 func (d *deletion) committed(m *Machine) {
+	if d.expires {
+		m.host.Observe(Event{Group: d.group.id, Expired: true})
+	}
 	m.reply(d.call, &DeleteGroupResponse{})
 	d.over(m) // a join that was decided right after the deletion has made the group anew: nobody else lets these go
 }

@@ -25,6 +25,10 @@ func (m *Machine) sweep() {
 			continue
 		}
 		visited += g.NumOffsets()
+		if g.LeftUpstream() && g.NumOffsets() == 0 && m.outlived(g) {
+			m.dispatch(&Call{Request: &DeleteGroupRequest{GroupID: g.ID, expired: true}, Done: nobody{}})
+			continue
+		}
 		s := &sweeping{}
 		m.submitInternal(task{group: g.ID, internal: s.decide, after: s.committed})
 	}
@@ -35,6 +39,12 @@ func (m *Machine) sweep() {
 	}
 }
 
+// nobody waits for the answer to a call of the machine's own.
+type nobody struct{}
+
+// CallDone implements Completer.
+func (nobody) CallDone(*Call) {}
+
 // sweeping is the look at one group.
 type sweeping struct {
 	group   string
@@ -43,7 +53,7 @@ type sweeping struct {
 }
 
 // decide deletes the offsets of the group that are due, and the group with them once it has none left and has had no members
-// for the retention.
+// for the retention. One that may have some upstream goes at the next look, as by a DeleteGroup.
 func (s *sweeping) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.Decision, bool) {
 	if g == nil || g.Store() != record.StoreRaft {
 		return streams.Decision{}, false
@@ -56,7 +66,7 @@ func (s *sweeping) decide(m *Machine, g *fsm.Group, _ *streams.Soft) (streams.De
 	m.suspect(g.ID, &due)
 	*s = sweeping{group: g.ID, counts: OffsetCounts{Expired: len(due.Records)}}
 	records := due.Records
-	if due.Left == 0 && m.outlived(g) {
+	if due.Left == 0 && m.outlived(g) && !g.LeftUpstream() {
 		s.deletes = true
 		records = deletionRecords(g) // the offsets go with the group
 	}

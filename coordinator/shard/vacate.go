@@ -29,6 +29,9 @@ func (m *Machine) vacate(c *Call, r *VacateRequest) {
 			m.refuse(c, tooSoon)
 			return
 		}
+		if g.LeftUpstream() && !m.foreignChecked(c, g.ID) {
+			return
+		}
 		m.handBack(c, r, g)
 		return
 	}

@@ -14,5 +14,5 @@
 //	1006 GroupMarks     shutdown request, end of the initial delay, and since when a group is empty
 //	1007 GroupTopics    partition counts that the group was configured with last, and since when its topics do not fit them
 //	1008 TopologyVersion a topology that a group has or had, by topology epoch
-//	1009 OffsetsStore   where the group's committed offsets are kept; upstream without the record
+//	1009 OffsetsStore   where the group's committed offsets are kept, upstream without the record; and whether a move left some upstream that do not count
 package record

@@ -125,7 +125,13 @@ func (w *writer) offsetsStore(v *OffsetsStore) {
 		w.err = fmt.Errorf("%w: %s", ErrValue, v.Store)
 	}
 	w.int8(int8(v.Store))
-	w.noTags()
+	if !v.LeftUpstream {
+		w.noTags()
+		return
+	}
+	w.uvarint(1)
+	w.tag(0, 1)
+	w.int8(1)
 }
 
 func (r *reader) offsetsStore() *OffsetsStore {
@@ -133,6 +139,11 @@ func (r *reader) offsetsStore() *OffsetsStore {
 	if v.Store != StoreUpstream && v.Store != StoreRaft {
 		r.fail("%s", v.Store)
 	}
-	r.tags(nil)
+	r.tags(func(tag int) bool {
+		if tag == 0 {
+			v.LeftUpstream = r.int8() != 0
+		}
+		return tag == 0
+	})
 	return v
 }

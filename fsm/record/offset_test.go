@@ -89,6 +89,21 @@ func TestOffsetKey(t *testing.T) {
 	}
 }
 
+// TestOffsetsLeftUpstream is told by a tagged field; without it the record is what it was before there was one.
+func TestOffsetsLeftUpstream(t *testing.T) {
+	for want, value := range map[record.OffsetsStore][]byte{
+		{Store: record.StoreRaft}:                     {0, 0, 1, 0},
+		{Store: record.StoreRaft, LeftUpstream: true}: {0, 0, 1, 1, 0, 1, 1},
+	} {
+		if b, err := record.AppendValue(nil, &want); err != nil || !bytes.Equal(b, value) {
+			t.Errorf("%+v is written as %x, %v", want, b, err)
+		}
+		if v, err := record.DecodeValue(record.TypeOffsetsStore, value); err != nil || *v.(*record.OffsetsStore) != want {
+			t.Errorf("%x is read as %+v, %v", value, v, err)
+		}
+	}
+}
+
 // TestNoSuchStore refuses a store of a newer version, which must not be taken for another one.
 func TestNoSuchStore(t *testing.T) {
 	if _, err := record.DecodeValue(record.TypeOffsetsStore, []byte{0, 0, 2, 0}); !errors.Is(err, record.ErrMalformed) {

@@ -119,7 +119,11 @@ type OffsetCommit struct {
 
 // OffsetsStore (type 1009) says where the committed offsets of the group are kept. A group without the record has them in
 // StoreUpstream.
-type OffsetsStore struct{ Store Store }
+type OffsetsStore struct {
+	Store Store
+	// LeftUpstream says that the offsets are in the log, but a move of them may have left others upstream that do not count.
+	LeftUpstream bool
+}
 
 // Store is a place for the committed offsets of a group.
 type Store int8

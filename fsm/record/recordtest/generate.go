@@ -109,7 +109,9 @@ func value(t *rapid.T, typ record.Type) record.Value {
 	case record.TypeTopologyVersion:
 		return topologyVersion(t)
 	case record.TypeOffsetsStore:
-		return &record.OffsetsStore{Store: rapid.SampledFrom([]record.Store{record.StoreUpstream, record.StoreRaft}).Draw(t, "store")}
+		return &record.OffsetsStore{
+			Store: rapid.SampledFrom([]record.Store{record.StoreUpstream, record.StoreRaft}).Draw(t, "store"), LeftUpstream: rapid.Bool().Draw(t, "left upstream"),
+		}
 	case record.TypeOffsetCommit:
 		return offsetCommit(t)
 	case record.TypeCluster:

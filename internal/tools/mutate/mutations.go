@@ -415,8 +415,14 @@ var mutations = []mutation{
 	{
 		3, "offsets are moved only where the upstream says whose the id is there",
 		"coordinator/shard/foreign.go",
-		"		case err != nil && moves(c):", "		case err != nil && adopts(c):",
+		"		case err != nil && drops(c):", "		case err != nil && adopts(c):",
 		"coordinator/shard", "TestAMoveNeedsTheUpstreamsWord",
+	},
+	{
+		3, "what a move that was cut short left upstream goes with the group",
+		"coordinator/shard/move.go",
+		"{Store: v.to, LeftUpstream: v.to == record.StoreRaft}", "{Store: v.to}",
+		"coordinator/shard", "TestDeletingAGroupCleansUpAfterAMove",
 	},
 	{
 		3, "a leader of before deletes nothing upstream",
