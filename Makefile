@@ -26,7 +26,7 @@ sim: ## the cluster in virtual time under faults; SEED=n repeats a run
 # The first line runs no test: it says what is missing, or fetches Kafka's jars and compiles the Streams app once.
 e2e: ## real processes, real Kafka, real Streams apps (needs JDK 17 and Maven)
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
-	$(GO) test -tags e2e -count=1 -timeout 40m -v ./test/e2e/...
+	$(GO) test -tags e2e -count=1 -timeout 60m -v ./test/e2e/...
 
 soak: ## FOR a time (default 10m) coordinators and instances of exactly-once apps are killed, over three upstreams at once; the output is exact
 	@$(GO) test -tags e2e -count=1 -run '^$$' ./test/e2e
