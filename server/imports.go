@@ -11,6 +11,8 @@ import (
 	"github.com/coordd/coordd/coordinator/offsets"
 	"github.com/coordd/coordd/coordinator/shard"
 	"github.com/coordd/coordd/coordinator/streams"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
 	"github.com/coordd/coordd/web"
 )
@@ -71,6 +73,9 @@ func (n *Node) originOf(ctx context.Context, group string) (*originInput, error)
 		if g := n.runnerOf(group).replica.State().Group(group); g != nil {
 			in.heldMembers, in.heldState, in.heldOffsets = g.NumMembers(), string(streams.StateOf(g)), g.NumOffsets()
 			in.heldStore = g.Store().String()
+			if g.Store() == record.StoreRaft {
+				in.committed = offsetsInLog(g)
+			}
 		}
 	}
 	if in.origin, err = n.parts.Origins.Origin(ctx, group); err != nil {
@@ -89,8 +94,44 @@ func (n *Node) originOf(ctx context.Context, group string) (*originInput, error)
 	return in, n.originOffsets(ctx, in)
 }
 
-// originOffsets fetches what is committed in the Kafka behind, and where the logs of those partitions start and end.
+// offsetsInLog are the offsets that coordd keeps itself.
+func offsetsInLog(g *fsm.Group) (topics []offsets.FetchTopicResult) {
+	for at, v := range g.Offsets() {
+		if len(topics) == 0 || topics[len(topics)-1].Name != at.Topic {
+			topics = append(topics, offsets.FetchTopicResult{Name: at.Topic})
+		}
+		t := &topics[len(topics)-1]
+		t.Partitions = append(t.Partitions, offsets.FetchedOffset{Partition: at.Partition, Offset: v.Offset})
+	}
+	return topics
+}
+
+// originOffsets fetches what is committed where it counts, and where the logs of those partitions start and end.
 func (n *Node) originOffsets(ctx context.Context, in *originInput) error {
+	if in.heldStore != record.StoreRaft.String() {
+		if err := n.fetchUpstream(ctx, in); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(in.committed, func(a, b offsets.FetchTopicResult) int { return strings.Compare(a.Name, b.Name) })
+	partitions := map[string][]int32{}
+	for i := range in.committed {
+		t := &in.committed[i]
+		slices.SortFunc(t.Partitions, func(a, b offsets.FetchedOffset) int { return int(a.Partition) - int(b.Partition) })
+		for _, p := range t.Partitions {
+			partitions[t.Name] = append(partitions[t.Name], p.Partition)
+		}
+	}
+	if len(partitions) == 0 {
+		return nil
+	}
+	in.end = n.parts.Logs.LogOffsets(ctx, offsets.LogEnd, partitions)
+	in.start = n.parts.Logs.LogOffsets(ctx, offsets.LogStart, partitions)
+	return nil
+}
+
+// fetchUpstream fetches what is committed in the Kafka behind.
+func (n *Node) fetchUpstream(ctx context.Context, in *originInput) error {
 	if in.origin.Type == "" {
 		return nil
 	}
@@ -105,17 +146,6 @@ func (n *Node) originOffsets(ctx context.Context, in *originInput) error {
 		return web.Refuse(web.Conflict, "the Kafka behind does not tell the offsets of group %s; try again", in.group)
 	}
 	in.committed = response.Topics
-	slices.SortFunc(in.committed, func(a, b offsets.FetchTopicResult) int { return strings.Compare(a.Name, b.Name) })
-	partitions := map[string][]int32{}
-	for i := range in.committed {
-		t := &in.committed[i]
-		slices.SortFunc(t.Partitions, func(a, b offsets.FetchedOffset) int { return int(a.Partition) - int(b.Partition) })
-		for _, p := range t.Partitions {
-			partitions[t.Name] = append(partitions[t.Name], p.Partition)
-		}
-	}
-	in.end = n.parts.Logs.LogOffsets(ctx, offsets.LogEnd, partitions)
-	in.start = n.parts.Logs.LogOffsets(ctx, offsets.LogStart, partitions)
 	return nil
 }
 

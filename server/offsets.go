@@ -49,9 +49,7 @@ func (n *Node) LocalOffsets(ctx context.Context, r web.OffsetsRequest) (web.Grou
 	rows := groupPartitions(g, topics, committed)
 	n.addLogOffsets(ctx, rows, r.TimeMs)
 	view.Partitions = rows.list
-	for i := range rows.list {
-		view.Lag += max(0, rows.list[i].Lag)
-	}
+	view.Lag, view.LagUnknown = totalLag(rows.list, g.Topology != nil)
 	view.Stateful = g.Topology != nil && slices.ContainsFunc(g.Topology.Subtopologies, func(s topology.Subtopology) bool { return s.Stateful() })
 	view.Notes = append(view.Notes, rows.notes...)
 	return view, nil
@@ -206,6 +204,28 @@ func taskOwners(g *fsm.Group) map[topology.Task]*fsm.Member {
 		}
 	}
 	return owners
+}
+
+// totalLag sums the lags that are known, -1 for none, and counts the partitions of which it is not. A log without records leaves
+// nothing to read, wherever the app begins; with a topology, what no task reads does not count as unknown.
+func totalLag(list []web.PartitionOffsets, topology bool) (lag int64, unknown int) {
+	known := 0
+	for i := range list {
+		p := &list[i]
+		switch {
+		case p.Lag >= 0:
+			known++
+			lag += p.Lag
+		case p.Start >= 0 && p.Start == p.End:
+			known++
+		case p.Subtopology != "" || !topology:
+			unknown++
+		}
+	}
+	if known == 0 {
+		return web.NoOffset, unknown
+	}
+	return lag, unknown
 }
 
 // addLogOffsets asks the upstream for what the logs say, of each partition once.

@@ -36,16 +36,36 @@ func originView(in *originInput) web.GroupOrigin {
 	for _, name := range slices.Sorted(maps.Keys(o.Settings)) {
 		view.Settings = append(view.Settings, web.OriginSetting{Name: name, Value: o.Settings[name], Problem: in.refused[name]})
 	}
-	for i := range view.Offsets {
-		view.Lag += max(0, view.Offsets[i].Lag)
-	}
+	view.Lag, view.LagUnknown = originLag(in, view.Offsets)
 	view.NoImport, view.NoExport = noImport(in, view.Offsets), noExport(in)
 	view.Notes = append(view.Notes, originNotes(in)...)
 	return view
 }
 
+// originLag sums the lags that are known, -1 for none, and counts the partitions of which it is not.
+func originLag(in *originInput, list []web.OriginOffset) (lag int64, unknown int) {
+	known := 0
+	unknown = len(uncommitted(in))
+	for i := range list {
+		switch o := &list[i]; {
+		case o.Lag >= 0:
+			known++
+			lag += o.Lag
+		case o.Problem != "" && o.Problem != noPartition:
+			unknown++
+		}
+	}
+	if known == 0 {
+		return web.NoOffset, unknown
+	}
+	return lag, unknown
+}
+
 // unstable is shown of a partition whose offset an open transaction holds.
 const unstable = "an open transaction commits an offset of it"
+
+// noPartition is shown of an offset whose partition does not exist.
+const noPartition = "the topic or partition does not exist: the offset is of no use"
 
 func originOffsets(in *originInput) []web.OriginOffset {
 	list := []web.OriginOffset{}
@@ -80,7 +100,7 @@ func offsetProblem(o *web.OriginOffset, fetched, end coordinator.Code) string {
 	case fetched != coordinator.None:
 		return fmt.Sprintf("the offset is not told (error %d)", fetched)
 	case end == coordinator.UnknownTopicOrPartition:
-		return "the topic or partition does not exist: the offset is of no use"
+		return noPartition
 	case end != coordinator.None:
 		return fmt.Sprintf("where its log ends is not told (error %d)", end)
 	case o.End >= 0 && o.Committed > o.End:
@@ -155,7 +175,7 @@ func noExport(in *originInput) string {
 func originNotes(in *originInput) (notes []string) {
 	o := in.origin
 	if in.heldOffsets > 0 {
-		notes = append(notes, fmt.Sprintf("offsets of the group that coordd keeps itself: %d; they are written to the Kafka behind when it is given back", in.heldOffsets))
+		notes = append(notes, fmt.Sprintf("offsets of the group that coordd keeps itself (store raft): %d; they are written to the Kafka behind when it is given back", in.heldOffsets))
 	}
 	if o.Type == "" || in.held {
 		return notes
@@ -163,7 +183,7 @@ func originNotes(in *originInput) (notes []string) {
 	if o.Own() {
 		notes = append(notes, "a coordd cluster coordinated this group before")
 	}
-	if missing := uncommitted(in); missing != "" {
+	if missing := some(uncommitted(in)); missing != "" {
 		notes = append(notes, "no offset is committed for "+missing+": the app begins there by its auto.offset.reset")
 	}
 	if in.invalid != nil {
@@ -179,9 +199,9 @@ func originNotes(in *originInput) (notes []string) {
 
 // uncommitted names the partitions that the app reads, as far as that is known, without an offset: all of the topics of the
 // topology, and of those of which another partition has one.
-func uncommitted(in *originInput) string {
+func uncommitted(in *originInput) []string {
 	if in.topics == nil {
-		return ""
+		return nil
 	}
 	reads := map[string]bool{}
 	committed := map[offsets.TopicPartition]bool{}
@@ -214,7 +234,7 @@ func uncommitted(in *originInput) string {
 			}
 		}
 	}
-	return some(missing)
+	return missing
 }
 
 func missingChangelogs(in *originInput) string {

@@ -5,9 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
+	"github.com/coordd/coordd/fsm"
+	"github.com/coordd/coordd/fsm/record"
 	"github.com/coordd/coordd/topology"
+	"github.com/coordd/coordd/web"
 )
 
 // sizes are topics with their partition counts.
@@ -77,6 +82,42 @@ func TestWhatStandsInTheWayOfAMove(t *testing.T) {
 	}
 }
 
+// TestLagsThatAreNotKnown: no lag is 0 where nothing is known, and what a sum is without is counted.
+func TestLagsThatAreNotKnown(t *testing.T) {
+	row := func(subtopology string, committed, start, end, lag int64) web.PartitionOffsets {
+		return web.PartitionOffsets{Subtopology: subtopology, Committed: committed, Start: start, End: end, Lag: lag}
+	}
+	for name, c := range map[string]struct {
+		rows     []web.PartitionOffsets
+		topology bool
+		lag      int64
+		unknown  int
+	}{
+		"nothing":             {nil, true, -1, 0},
+		"never committed":     {[]web.PartitionOffsets{row("0", -1, 0, 29, -1), row("0", -1, 0, 21, -1)}, true, -1, 2},
+		"no ends":             {[]web.PartitionOffsets{row("0", 5, -1, -1, -1)}, true, -1, 1},
+		"half of it":          {[]web.PartitionOffsets{row("0", 5, 0, 9, 4), row("0", -1, 0, 21, -1)}, true, 4, 1},
+		"caught up":           {[]web.PartitionOffsets{row("0", 9, 0, 9, 0)}, true, 0, 0},
+		"without records":     {[]web.PartitionOffsets{row("0", -1, 0, 0, -1), row("0", -1, 7, 7, -1)}, true, 0, 0},
+		"what no task reads":  {[]web.PartitionOffsets{row("0", 5, 0, 9, 4), row("", 5, -1, -1, -1)}, true, 4, 0},
+		"no topology, no end": {[]web.PartitionOffsets{row("", 5, -1, -1, -1), row("", 5, 0, 6, 1)}, false, 1, 1},
+	} {
+		if lag, unknown := totalLag(c.rows, c.topology); lag != c.lag || unknown != c.unknown {
+			t.Errorf("%s: %d without %d, want %d without %d", name, lag, unknown, c.lag, c.unknown)
+		}
+	}
+	in := movable()
+	in.committed = nil
+	if view := originView(in); view.Lag != -1 || view.LagUnknown != 2 {
+		t.Errorf("without offsets: %d without %d", view.Lag, view.LagUnknown)
+	}
+	in = movable()
+	in.end[offsets.TopicPartition{Topic: "in"}] = offsets.LogOffset{Offset: -1, Code: coordinator.CoordinatorNotAvailable}
+	if view := originView(in); view.Lag != 1 || view.LagUnknown != 1 {
+		t.Errorf("without an end: %d without %d", view.Lag, view.LagUnknown)
+	}
+}
+
 // TestWhatAnAppWillMeet: offsets that are of no use, partitions without one, and state that is gone are told before the app starts.
 func TestWhatAnAppWillMeet(t *testing.T) {
 	key := offsets.TopicPartition{Topic: "in"}
@@ -111,7 +152,7 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		"coordd's before": {func(in *originInput) {
 			in.origin.Type, in.origin.Protocol, in.origin.Topology = "classic", "coordd", nil
 		}, "", []string{"coordinated this group before"}, 7},
-		"offsets in the log": {func(in *originInput) { in.held, in.heldOffsets = true, 6 }, "", []string{"that coordd keeps itself: 6;"}, 7},
+		"offsets in the log": {func(in *originInput) { in.held, in.heldOffsets = true, 6 }, "", []string{"that coordd keeps itself (store raft): 6;"}, 7},
 		"topics not known":   {func(in *originInput) { in.topics = nil }, "", nil, 7},
 	} {
 		in := movable()
@@ -126,5 +167,27 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		if want := max(0, c.lag) + 1; view.Lag != want && name != "a smaller topic" {
 			t.Errorf("%s: lag %d, want %d", name, view.Lag, want)
 		}
+	}
+}
+
+// TestOffsetsInTheLogAreShown: an export shows those that count, with what is left to read.
+func TestOffsetsInTheLogAreShown(t *testing.T) {
+	state := fsm.State{}
+	for _, topic := range []string{"a", "b"} {
+		for p := range int32(2) {
+			var err error
+			state, err = state.EvolveAll([]record.Record{{Key: record.Key{Type: record.TypeOffsetCommit, Group: "app", Topic: topic, ID: p},
+				Value: &record.OffsetCommit{Offset: int64(p) + 4, ExpireTimestampMs: -1}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := []offsets.FetchTopicResult{
+		{Name: "a", Partitions: []offsets.FetchedOffset{{Partition: 0, Offset: 4}, {Partition: 1, Offset: 5}}},
+		{Name: "b", Partitions: []offsets.FetchedOffset{{Partition: 0, Offset: 4}, {Partition: 1, Offset: 5}}},
+	}
+	if diff := cmp.Diff(want, offsetsInLog(state.Group("app"))); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -43,9 +43,11 @@ type GroupOrigin struct {
 	Subtopologies []GroupSubtopology `json:"subtopologies"`
 	// Settings are those that the Kafka behind has for this group.
 	Settings []OriginSetting `json:"settings"`
-	// Offsets are committed there, and Lag is the sum of what is left to read, as far as that is known.
-	Offsets []OriginOffset `json:"offsets"`
-	Lag     int64          `json:"lag"`
+	// Offsets are committed there or, of a group that keeps them in store raft, in coordd. Lag is the sum of what is left to read, as
+	// far as that is known, -1 where nothing is; LagUnknown counts the partitions that it is without.
+	Offsets    []OriginOffset `json:"offsets"`
+	Lag        int64          `json:"lag"`
+	LagUnknown int            `json:"lagUnknown"`
 	// Held says that coordd has a group of that id, HeldState its state and HeldStore where its offsets are kept: "upstream" or
 	// "raft".
 	Held      bool   `json:"held"`

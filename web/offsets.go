@@ -41,8 +41,10 @@ type GroupOffsets struct {
 	GroupSummary
 	// Store is where the committed offsets are kept: "upstream" or "raft".
 	Store string `json:"store"`
-	// Lag is the sum of those that are known.
-	Lag int64 `json:"lag"`
+	// Lag is the sum of those that are known, -1 where none is. LagUnknown counts the partitions that it is without, as they have no
+	// committed offset or their end is not known.
+	Lag        int64 `json:"lag"`
+	LagUnknown int   `json:"lagUnknown"`
 	// Stateful says that tasks of the group have state.
 	Stateful bool `json:"stateful"`
 	// Notes say what is not known, for people.

@@ -156,11 +156,11 @@ func stays(offsets int) string {
 
 func originRows(t *table, o *web.GroupOrigin, back, may bool, next string) {
 	if back {
-		t.row("GROUP", "STATE", "STORE", "UPSTREAM", "OFFSETS UPSTREAM", "LAG")
-		t.row(o.Group, orDash(o.HeldState), orDash(o.HeldStore), orDash(o.Type), len(o.Offsets), o.Lag)
+		t.row("GROUP", "STATE", "STORE", "UPSTREAM", "OFFSETS", "LAG")
+		t.row(o.Group, orDash(o.HeldState), orDash(o.HeldStore), orDash(o.Type), len(o.Offsets), lagText(o.Lag, o.LagUnknown))
 	} else {
 		t.row("GROUP", "TYPE", "STATE", "EPOCH", "TOPOLOGY EPOCH", "OFFSETS", "LAG")
-		t.row(o.Group, orDash(o.Type), orDash(o.State), orNone(o.Epoch), orNone(o.TopologyEpoch), len(o.Offsets), o.Lag)
+		t.row(o.Group, orDash(o.Type), orDash(o.State), orNone(o.Epoch), orNone(o.TopologyEpoch), len(o.Offsets), lagText(o.Lag, o.LagUnknown))
 	}
 	if len(o.Offsets) > 0 {
 		t.row()

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +19,8 @@ func groupsOffsetsCommand() *cobra.Command {
 		Short: "Show how far a group has read, by task, and move its offsets to another store",
 		Long: `Shows, for each partition that tasks of the group read, the committed offset, the offset at which the partition ends, how many
 offsets are left between the two (LAG), and the member that has the task. Partitions that no task reads are listed, without a task, where
-the group has an offset of them. "-" stands for what is not there or not known; a note says why.
+the group has an offset of them. "-" stands for what is not there or not known; a note says why. The LAG of the group is the sum: 125+ where some are not
+known, "-" where none is.
 
 A transaction that is open has committed nothing yet. Offsets count records and the markers of transactions.
 
@@ -77,7 +80,7 @@ func moveOffsets(c *cobra.Command, f *adminFlags, client web.Client, r web.MoveO
 
 func offsetsRows(t *table, g *web.GroupOffsets) {
 	t.row("GROUP", "STATE", "EPOCH", "MEMBERS", "STORE", "LAG", "SHARD", "COORDINATOR")
-	t.row(g.Group, g.State, g.Epoch, g.Members, g.Store, g.Lag, g.Shard, orNone(g.Coordinator))
+	t.row(g.Group, g.State, g.Epoch, g.Members, g.Store, lagText(g.Lag, g.LagUnknown), g.Shard, orNone(g.Coordinator))
 	for _, note := range g.Notes {
 		t.row("note: " + note)
 	}
@@ -91,11 +94,57 @@ func offsetsRows(t *table, g *web.GroupOffsets) {
 		p := &g.Partitions[i]
 		t.row(offsetTask(p), p.Topic, p.Partition, orNoOffset(p.Committed), orNoOffset(p.End), orNoOffset(p.Lag), orDash(p.Member), orDash(p.ClientID), orDash(p.Host))
 	}
+	notes := partitionNotes(g)
+	if len(notes) > 0 {
+		t.row()
+	}
+	for _, note := range notes {
+		t.row("note: " + note)
+	}
+}
+
+// partitionNotes say why there is a "-", each reason once with the partitions that it holds for.
+func partitionNotes(g *web.GroupOffsets) (notes []string) {
+	var reasons []string
+	named := map[string][]string{}
 	for i := range g.Partitions {
-		if p := &g.Partitions[i]; p.Problem != "" {
-			t.row(fmt.Sprintf("note: partition %d of topic %s: %s", p.Partition, p.Topic, p.Problem))
+		p := &g.Partitions[i]
+		reason := p.Problem
+		if reason == "" && p.Committed < 0 {
+			reason = "no offset is committed; the app begins there by its auto.offset.reset"
+		}
+		if reason == "" {
+			continue
+		}
+		if named[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		if name := fmt.Sprintf("%s:%d", p.Topic, p.Partition); !slices.Contains(named[reason], name) {
+			named[reason] = append(named[reason], name)
 		}
 	}
+	for _, reason := range reasons {
+		names := named[reason]
+		if more := len(names) - maxNoted; more > 0 {
+			names = append(names[:maxNoted:maxNoted], fmt.Sprintf("%d more", more))
+		}
+		notes = append(notes, strings.Join(names, ", ")+": "+reason)
+	}
+	if g.LagUnknown > 0 {
+		notes = append(notes, fmt.Sprintf("LAG is without %s of which it is not known", plural(g.LagUnknown, "partition")))
+	}
+	return notes
+}
+
+// maxNoted is how many partitions a note names.
+const maxNoted = 10
+
+// lagText shows a sum of lags, with a + where some are not known.
+func lagText(lag int64, unknown int) string {
+	if lag >= 0 && unknown > 0 {
+		return fmt.Sprintf("%d+", lag)
+	}
+	return orNoOffset(lag)
 }
 
 // offsetTask is the task that reads a partition.

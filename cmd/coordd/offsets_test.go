@@ -67,7 +67,7 @@ func reading() cluster {
 	c := healthy()
 	c.reset = &web.ResetRequest{}
 	c.offsets = &web.GroupOffsets{
-		GroupSummary: web.GroupSummary{Group: "app", State: "Empty", Epoch: 7, TopologyEpoch: 0, Shard: 3, Coordinator: 1}, Store: "raft", Lag: 16, Stateful: true,
+		GroupSummary: web.GroupSummary{Group: "app", State: "Empty", Epoch: 7, TopologyEpoch: 0, Shard: 3, Coordinator: 1}, Store: "raft", Lag: 16, LagUnknown: 1, Stateful: true,
 		Notes: []string{"topic gone does not exist"},
 		Partitions: []web.PartitionOffsets{
 			{Subtopology: "0", Topic: "in", Partition: 0, Kind: "source", Committed: 90, Start: 10, End: 100, Lag: 10, Member: "m1", ClientID: "c1", Host: "/10.0.0.1"},
@@ -82,7 +82,7 @@ func reading() cluster {
 func TestOffsetsRows(t *testing.T) {
 	want := strings.TrimPrefix(`
 GROUP  STATE  EPOCH  MEMBERS  STORE  LAG  SHARD  COORDINATOR
-app    Empty  7      0        raft   16   3      1
+app    Empty  7      0        raft   16+  3      1
 note: topic gone does not exist
 
 TASK  TOPIC  PARTITION  COMMITTED  END  LAG  MEMBER  CLIENT  HOST
@@ -90,11 +90,24 @@ TASK  TOPIC  PARTITION  COMMITTED  END  LAG  MEMBER  CLIENT  HOST
 0_1   in     1          -          50   -    -       -       -
 1_0   r      0          4          10   6    -       -       -
 -     old    2          3          -    -    -       -       -
-note: partition 2 of topic old: the partition does not exist
+
+note: in:1: no offset is committed; the app begins there by its auto.offset.reset
+note: old:2: the partition does not exist
+note: LAG is without 1 partition of which it is not known
 `, "\n")
 	code, stdout, stderr := call(t, reading(), "groups", "offsets", "app", "--admin", "NODE")
 	if diff := cmp.Diff(want, stdout); code != exitOK || diff != "" {
 		t.Errorf("exit code %d, %s%s", code, diff, stderr)
+	}
+	silent := reading()
+	silent.offsets.Lag, silent.offsets.LagUnknown, silent.offsets.Partitions = -1, 24, nil
+	for p := range int32(24) {
+		silent.offsets.Partitions = append(silent.offsets.Partitions, web.PartitionOffsets{Subtopology: "0", Topic: "in", Partition: p, Kind: "source",
+			Committed: 3, Start: -1, End: -1, Lag: -1, Problem: "no answer"})
+	}
+	_, stdout, _ = call(t, silent, "groups", "offsets", "app", "--admin", "NODE")
+	if !strings.Contains(stdout, "raft   -    3") || !strings.Contains(stdout, "in:8, in:9, 14 more: no answer\n") || !strings.Contains(stdout, "without 24 partitions") {
+		t.Errorf("nothing known:\n%s", stdout)
 	}
 	var g web.GroupOffsets
 	code, stdout, _ = call(t, reading(), "groups", "offsets", "app", "--admin", "NODE", "-o", "json")
