@@ -91,6 +91,43 @@ func TestAClassicGroupIsTakenOverAndGivenBack(t *testing.T) {
 	}
 }
 
+// TestAGroupThatMayBeHeldIsNotTakenOver: what a coordd cluster had last is only taken over from a caller who says that none has it.
+func TestAGroupThatMayBeHeldIsNotTakenOver(t *testing.T) {
+	r := run(t, "group.streams.initial.rebalance.delay.ms=0")
+	if _, err := r.adm.CreateTopics(r.ctx, 1, 1, nil, "in"); err != nil {
+		t.Fatal(err)
+	}
+	if resp := r.beat("app", 0); resp.ErrorCode != 0 {
+		t.Fatalf("%+v", resp)
+	}
+	node := r.Nodes()[0]
+	eventually(t, "coordd is a member upstream", func() bool {
+		o, err := node.Origin(r.ctx, "app")
+		return err == nil && o.Protocol == "coordd"
+	})
+	if resp := r.beat("app", -1); resp.ErrorCode != 0 {
+		t.Fatalf("%+v", resp)
+	}
+	var at kadm.Offsets
+	at.AddOffset("in", 0, 7, -1)
+	if resp, err := r.adm.CommitOffsets(r.ctx, "app", at); err != nil || resp.Error() != nil {
+		t.Fatal(err, resp.Error())
+	}
+	if _, err := node.Export(r.ctx, web.ExportRequest{Group: "app"}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "coordd has left", func() bool {
+		o, err := node.Origin(r.ctx, "app")
+		return err == nil && o.MayBeHeld
+	})
+	if _, err := node.Import(r.ctx, web.ImportRequest{Group: "app"}); !strings.Contains(refused(err), "add --from-coordd") {
+		t.Errorf("without a word: %v", err)
+	}
+	if _, err := node.Import(r.ctx, web.ImportRequest{Group: "app", FromCoordd: true}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOffsetsInTheLogAreGivenBack: offsets that coordd keeps itself are in the Kafka behind when the group is not coordd's any more.
 func TestOffsetsInTheLogAreGivenBack(t *testing.T) {
 	r := run(t, "group.streams.initial.rebalance.delay.ms=0", "offsets.store=raft")
@@ -109,7 +146,8 @@ func TestOffsetsInTheLogAreGivenBack(t *testing.T) {
 	}
 	node := r.Nodes()[0]
 	o, err := node.Origin(r.ctx, "app")
-	if err != nil || o.HeldStore != "raft" || o.Type != "" || o.NoExport != "" || !strings.Contains(strings.Join(o.Notes, ""), "that coordd keeps itself: 1;") {
+	if err != nil || o.HeldStore != "raft" || o.Type != "" || o.NoExport != "" || !strings.Contains(strings.Join(o.Notes, ""), "that coordd keeps itself: 1;") ||
+		len(o.Offsets) != 1 || o.Offsets[0].Committed != 7 {
 		t.Fatalf("%+v %v", o, err)
 	}
 	if e, err := node.Export(r.ctx, web.ExportRequest{Group: "app"}); err != nil || e.Offsets != 1 {

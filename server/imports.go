@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -186,6 +187,9 @@ func (n *Node) LocalImport(ctx context.Context, r web.ImportRequest) (web.Import
 		}
 		return web.Imported{}, web.Refuse(kind, "%s", view.NoImport)
 	}
+	if view.MayBeHeld && !r.FromCoordd {
+		return web.Imported{}, web.Refuse(web.Conflict, "%s", mayBeHeld(r.Group))
+	}
 	done := web.Imported{Group: r.Group, TopologyEpoch: -1, Settings: []web.OriginSetting{}}
 	for _, s := range view.Settings {
 		if s.Problem == "" {
@@ -214,6 +218,12 @@ func (n *Node) LocalImport(ctx context.Context, r web.ImportRequest) (web.Import
 	n.log.Info("group taken over from the Kafka behind on an operator's request", "group", cut(r.Group), "type", in.origin.Type, "epoch", done.Epoch,
 		"offsets", done.Offsets)
 	return done, nil
+}
+
+// mayBeHeld says what to do about a group that another coordd cluster may have.
+func mayBeHeld(group string) string {
+	return fmt.Sprintf("a coordd cluster had group %s last, and may have it still: if it is not this one, give the group back there first "+
+		"('coordd export --to-upstream %s'); when no cluster has it any more, add --from-coordd", group, group)
 }
 
 func numCommitted(list []web.OriginOffset) (count int) {

@@ -37,6 +37,7 @@ func originView(in *originInput) web.GroupOrigin {
 		view.Settings = append(view.Settings, web.OriginSetting{Name: name, Value: o.Settings[name], Problem: in.refused[name]})
 	}
 	view.Lag, view.LagUnknown = originLag(in, view.Offsets)
+	view.MayBeHeld = o.Own() && o.Empty() && !in.held
 	view.NoImport, view.NoExport = noImport(in, view.Offsets), noExport(in)
 	view.Notes = append(view.Notes, originNotes(in)...)
 	return view
@@ -118,7 +119,8 @@ func noImport(in *originInput, list []web.OriginOffset) string {
 	case in.held:
 		return fmt.Sprintf("group %s is coordd's already: see 'coordd groups describe %s'", in.group, in.group)
 	case o.Type == "":
-		return fmt.Sprintf("the Kafka behind has no group %s; an app that never ran needs no import", in.group)
+		return fmt.Sprintf("the Kafka behind has no group %s; an app that never ran needs no import, and one whose offsets another coordd cluster keeps "+
+			"(offsets.store=raft) has to be given back there first", in.group)
 	case o.Type == "consumer" || o.Type == "share":
 		return fmt.Sprintf("group %s is a %s group, whose id no streams group can have even while it has no members; delete it, or give the app another application.id", in.group, o.Type)
 	case o.Own() && !o.Empty():
@@ -175,13 +177,13 @@ func noExport(in *originInput) string {
 func originNotes(in *originInput) (notes []string) {
 	o := in.origin
 	if in.heldOffsets > 0 {
-		notes = append(notes, fmt.Sprintf("offsets of the group that coordd keeps itself (store raft): %d; they are written to the Kafka behind when it is given back", in.heldOffsets))
+		notes = append(notes, fmt.Sprintf("offsets of the group that coordd keeps itself: %d; they are written to the Kafka behind when it is given back", in.heldOffsets))
 	}
 	if o.Type == "" || in.held {
 		return notes
 	}
 	if o.Own() {
-		notes = append(notes, "a coordd cluster coordinated this group before")
+		notes = append(notes, "a coordd cluster had this group last; whether it has it still cannot be seen while it has no members")
 	}
 	if missing := some(uncommitted(in)); missing != "" {
 		notes = append(notes, "no offset is committed for "+missing+": the app begins there by its auto.offset.reset")

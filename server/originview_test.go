@@ -74,6 +74,9 @@ func TestWhatStandsInTheWayOfAMove(t *testing.T) {
 		in := movable()
 		c.change(in)
 		view := originView(in)
+		if view.MayBeHeld != (name == "was coordd's") {
+			t.Errorf("%s: may be held is %v", name, view.MayBeHeld)
+		}
 		for what, said := range map[string][2]string{"import": {view.NoImport, c.noImport}, "export": {view.NoExport, c.noExport}} {
 			if (said[1] == "") != (said[0] == "") || !strings.Contains(said[0], said[1]) {
 				t.Errorf("%s, %s: %q, want %q", name, what, said[0], said[1])
@@ -151,8 +154,8 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		"an impossible topology": {func(in *originInput) { in.invalid = &topology.InvalidTopology{Message: "too odd"} }, "", []string{"topology is not taken over: too odd"}, 7},
 		"coordd's before": {func(in *originInput) {
 			in.origin.Type, in.origin.Protocol, in.origin.Topology = "classic", "coordd", nil
-		}, "", []string{"coordinated this group before"}, 7},
-		"offsets in the log": {func(in *originInput) { in.held, in.heldOffsets = true, 6 }, "", []string{"that coordd keeps itself (store raft): 6;"}, 7},
+		}, "", []string{"a coordd cluster had this group last"}, 7},
+		"offsets in the log": {func(in *originInput) { in.held, in.heldOffsets = true, 6 }, "", []string{"that coordd keeps itself: 6;"}, 7},
 		"topics not known":   {func(in *originInput) { in.topics = nil }, "", nil, 7},
 	} {
 		in := movable()

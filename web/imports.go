@@ -56,6 +56,9 @@ type GroupOrigin struct {
 	// NoImport and NoExport say why the group cannot be taken over, or given back, now, and what to do; empty where it can.
 	NoImport string `json:"noImport,omitempty"`
 	NoExport string `json:"noExport,omitempty"`
+	// MayBeHeld says that a coordd cluster had the group last and may have it still, which cannot be seen while it has no members
+	// there: it is only taken over where ImportRequest.FromCoordd says that none has.
+	MayBeHeld bool `json:"mayBeHeld,omitempty"`
 	// Notes say what is good to know before.
 	Notes []string `json:"notes"`
 }
@@ -92,6 +95,8 @@ type OriginOffset struct {
 // ImportRequest asks for a group to be taken over.
 type ImportRequest struct {
 	Group string `json:"group"`
+	// FromCoordd says that no other coordd cluster has the group any more: see GroupOrigin.MayBeHeld.
+	FromCoordd bool `json:"fromCoordd"`
 }
 
 // Imported is what came of an ImportRequest.

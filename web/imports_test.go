@@ -104,10 +104,10 @@ func TestMovesAreAskedForExactly(t *testing.T) {
 		{"GET", "/v1/group/origin?id=a&id=b", "", "", 400, "one parameter id"},
 		{"GET", "/v1/group/origin?id=a&group=b", "", "", 400, "one parameter id"},
 		{"GET", "/v1/group/origin?id=%zz", "", "", 400, "malformed"},
-		{"POST", "/v1/group/import", `{"group":"a/ä?"}`, "", 200, `"epoch": 7`},
-		{"POST", "/v1/group/import", `{"group":"a/ä?"}`, "http://page", 403, "web pages"},
+		{"POST", "/v1/group/import", `{"group":"a/ä?","fromCoordd":false}`, "", 200, `"epoch": 7`},
+		{"POST", "/v1/group/import", `{"group":"a/ä?","fromCoordd":false}`, "http://page", 403, "web pages"},
 		{"POST", "/v1/group/export", `{"group":"a"}`, "http://page", 403, "web pages"},
-		{"POST", "/v1/group/import", `{}`, "", 400, `field \"group\" is missing`},
+		{"POST", "/v1/group/import", `{"fromCoordd":true}`, "", 400, `field \"group\" is missing`},
 		{"POST", "/v1/group/export", `{"group":"a","yes":true}`, "", 400, `field \"yes\" is unknown`},
 		{"GET", "/v1/group/import", "", "", 405, ""},
 	} {

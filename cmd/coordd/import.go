@@ -14,7 +14,7 @@ import (
 func importCommand() *cobra.Command {
 	var f adminFlags
 	var group string
-	var yes bool
+	var yes, fromCoordd bool
 	c := &cobra.Command{
 		Use:   "import --from-upstream GROUP",
 		Short: "Take the group of an app over from the Kafka behind",
@@ -24,6 +24,9 @@ are, in the Kafka behind; a streams group's epochs, topology and settings (strea
 
 Without --yes it only shows what would be taken over: the offsets, how much is left to read, and what the app will meet. The exit code is 1
 when there is no such group, when its app still runs, or when the group cannot be taken over for another reason.
+
+A group that a coordd cluster had last may be another cluster's still, which cannot be seen while its app is stopped. Give it back
+there first, or, when no cluster has it any more, add --from-coordd.
 
 Changes are only taken from the machine of the node that is asked.`,
 		Example: `  coordd import --from-upstream my-app
@@ -37,7 +40,7 @@ Changes are only taken from the machine of the node that is asked.`,
 				return err
 			}
 			if yes {
-				done, err := client.Import(c.Context(), web.ImportRequest{Group: group})
+				done, err := client.Import(c.Context(), web.ImportRequest{Group: group, FromCoordd: fromCoordd})
 				if err != nil {
 					return refusalError(err)
 				}
@@ -49,6 +52,7 @@ Changes are only taken from the machine of the node that is asked.`,
 	f.register(c)
 	c.Flags().StringVar(&group, "from-upstream", "", "id of the group in the Kafka behind (the app's application.id)")
 	c.Flags().BoolVar(&yes, "yes", false, "take the group over, do not only show it")
+	c.Flags().BoolVar(&fromCoordd, "from-coordd", false, "with --yes: also a group that a coordd cluster had last; make sure that none has it any more")
 	return c
 }
 
@@ -121,6 +125,9 @@ func previewMove(c *cobra.Command, f *adminFlags, client web.Client, group strin
 		return refusalError(err)
 	}
 	why, next := o.NoImport, "nothing was changed: add --yes to take the group over"
+	if o.MayBeHeld {
+		next = "nothing was changed: add --yes --from-coordd to take the group over, when no other coordd cluster has it any more"
+	}
 	if back {
 		why, next = o.NoExport, "nothing was changed: add --yes to give the group back"
 	}

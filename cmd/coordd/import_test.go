@@ -26,6 +26,9 @@ func (c cluster) Import(_ context.Context, r web.ImportRequest) (web.Imported, e
 	if c.origin.NoImport != "" {
 		return web.Imported{}, web.Refuse(web.Conflict, "%s", c.origin.NoImport)
 	}
+	if c.origin.MayBeHeld && !r.FromCoordd {
+		return web.Imported{}, web.Refuse(web.Conflict, "may be held")
+	}
 	return web.Imported{Group: r.Group, Epoch: max(1, c.origin.Epoch), TopologyEpoch: c.origin.TopologyEpoch, Offsets: len(c.origin.Offsets), Settings: c.origin.Settings}, c.err
 }
 func (c cluster) LocalImport(ctx context.Context, r web.ImportRequest) (web.Imported, error) {
@@ -111,6 +114,20 @@ TOPIC  PARTITION  COMMITTED  END  LAG  PROBLEM
 in     0          369        400  31   -
 
 nothing was changed: add --yes to take the group over
+`, ""},
+		{"perhaps another cluster's", func(o *web.GroupOrigin) { classic(o); o.Protocol, o.MayBeHeld = "coordd", true }, "import --from-upstream app", 0, `
+GROUP  TYPE     STATE  EPOCH  TOPOLOGY EPOCH  OFFSETS  LAG
+app    classic  Empty  none   none            1        31
+
+TOPIC  PARTITION  COMMITTED  END  LAG  PROBLEM
+in     0          369        400  31   -
+
+nothing was changed: add --yes --from-coordd to take the group over, when no other coordd cluster has it any more
+`, ""},
+		{"perhaps another cluster's, taken over", func(o *web.GroupOrigin) { classic(o); o.MayBeHeld = true }, "import --from-upstream app --yes", 1, "", "may be held"},
+		{"nobody's any more", func(o *web.GroupOrigin) { classic(o); o.MayBeHeld = true }, "import --from-upstream app --yes --from-coordd", 0, `
+group app is coordd's now, at epoch 1, without a topology, which its first member brings; its committed offset stays in the Kafka behind
+start the app with bootstrap.servers of coordd and group.protocol=streams: it goes on where it stopped
 `, ""},
 		{"streams group, taken over", nil, "import --from-upstream app --yes", 0, `
 group app is coordd's now, at epoch 12, with topology epoch 0; its 2 committed offsets stay in the Kafka behind
