@@ -96,11 +96,14 @@ func resolved(t *topology.Topology, env *Env) *topology.Topology {
 	return topology.Resolve(t, env.Metadata).Resolved
 }
 
+// noTopology is the epoch that is shown of a group without a topology.
+const noTopology = -1
+
 // describeTopology is the topology with the real partition counts where it is ready, else as the client sent it; ids
 // and names sorted. What patterns match stands among the source topics: it is looked for only where it is not known yet.
 func describeTopology(g *fsm.Group, soft *Soft, env *Env) *topology.Topology {
 	if g.Topology == nil {
-		return nil
+		return &topology.Topology{Epoch: noTopology} // Kafka's admin client fails without one, for all groups that it describes together
 	}
 	topics, err := configured(soft, g, g.Topology, env)
 	switch {
