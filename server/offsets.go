@@ -92,7 +92,7 @@ func codeText(code coordinator.Code) string {
 	case coordinator.UnstableOffsetCommit:
 		return "a transaction of the app is open on it; it ends by itself within the app's transaction.timeout.ms"
 	case coordinator.UnknownMemberID:
-		return "the group has members"
+		return "the group has members, in coordd or in the Kafka behind"
 	case coordinator.TopicAuthorizationFailed:
 		return "coordd lacks the right DESCRIBE on the topic"
 	}

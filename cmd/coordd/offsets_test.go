@@ -263,6 +263,27 @@ func TestResetGoesBack(t *testing.T) {
 	}
 }
 
+// TestResetOfAnAppThatRunsBehind: it is told before a file is written, and by the dry run.
+func TestResetOfAnAppThatRunsBehind(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := reading()
+	c.offsets.Store, c.origin = "upstream", web.GroupOrigin{Type: "classic", Protocol: "consumer", State: "Stable"}
+	args := []string{"groups", "reset-offsets", "app", "--admin", "NODE", "--to-earliest"}
+	if code, stdout, _ := call(t, c, slices.Clone(args)...); code != exitOK || !strings.Contains(stdout, "note: the app runs in the Kafka behind, where group app is Stable: stop it there") {
+		t.Errorf("exit code %d, %s", code, stdout)
+	}
+	code, _, stderr := call(t, c, append(slices.Clone(args), "--execute")...)
+	if names, _ := filepath.Glob("*"); code != exitFailed || !strings.Contains(stderr, "nothing was changed: the app runs in the Kafka behind") || len(names) > 0 || len(c.reset.Offsets) > 0 {
+		t.Errorf("exit code %d, %s, %v", code, stderr, names)
+	}
+	for _, o := range []web.GroupOrigin{{}, {Type: "classic", Protocol: "consumer", State: "Empty"}, {Type: "classic", Protocol: "coordd", State: "Stable"}} {
+		c.origin = o
+		if code, _, stderr := call(t, c, append(slices.Clone(args), "--execute")...); code != exitOK {
+			t.Errorf("%+v: exit code %d, %s", o, code, stderr)
+		}
+	}
+}
+
 func TestResetDryRun(t *testing.T) {
 	want := strings.TrimPrefix(`
 GROUP  STATE  MEMBERS  STORE

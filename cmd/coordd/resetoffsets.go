@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -99,12 +100,31 @@ func (f *resetFlags) run(c *cobra.Command, group string) error {
 	if err != nil {
 		return err
 	}
+	there := runsBehind(c.Context(), client, &g)
+	if there != "" {
+		plan.Notes = append(plan.Notes, there)
+	}
+	if f.execute && there != "" && len(plan.changes()) > 0 {
+		return errors.New("nothing was changed: " + there)
+	}
 	if f.execute {
 		if err := f.reset(c.Context(), client, &g, plan); err != nil {
 			return err
 		}
 	}
 	return f.print(c.OutOrStdout(), plan, func(t *table) { resetRows(t, plan) })
+}
+
+// runsBehind says that the app runs in the Kafka behind, where its offsets are; empty where it does not, or that is not known.
+func runsBehind(ctx context.Context, client web.Client, g *web.GroupOffsets) string {
+	if g.Store != "upstream" || g.Members > 0 {
+		return ""
+	}
+	o, err := client.Origin(ctx, g.Group)
+	if err != nil || o.Type == "" || o.Protocol == "coordd" || o.State == "Empty" || o.State == "Dead" {
+		return ""
+	}
+	return fmt.Sprintf("the app runs in the Kafka behind, where group %s is %s: stop it there; 'coordd import --from-upstream %s' shows when it has", g.Group, o.State, g.Group)
 }
 
 // reset saves the offsets of before, then changes them.
