@@ -335,7 +335,7 @@ func (g *openGroup) applyBlock(topic string, old *offsetBlock, changes []offsetC
 
 // dropOffsets takes the records of all offsets out of the digest.
 func (g *openGroup) dropOffsets() error {
-	for p, v := range g.Group.Offsets() {
+	for p, v := range g.Offsets() {
 		hash, err := g.hashOffset(p.Topic, p.Partition, v)
 		if err != nil {
 			return err

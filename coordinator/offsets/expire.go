@@ -64,8 +64,9 @@ func FindDue(g *fsm.Group, w *World, r Retention, confirmed func(topic string) (
 			d.Gone = append(d.Gone, topic)
 			said, sure = confirmed(topic)
 		}
+		deleted := dead && sure && said.deleted(&o, w, missed)
 		switch {
-		case !(dead && sure && said.deleted(&o, w, missed)) && (read || !expired(g, w, r, &o)):
+		case !deleted && (read || !expired(g, w, r, &o)):
 			d.Left++
 		case len(d.Records) == limit:
 			d.More = true

@@ -337,7 +337,7 @@ func TestAMoveThatWasCutShortIsCleanedUp(t *testing.T) {
 	s = newStoreRig(t, record.StoreUpstream)
 	s.empty()
 	s.committedBy(tool(0, 7))
-	stale := s.Machine.world()
+	stale := s.world()
 	old, err := s.durable.EvolveAll(offsets.Copy{in(2): {Offset: 1}}.Records(s.committed.Group("g"), &stale, 10)[0])
 	if err != nil {
 		t.Fatal(err)

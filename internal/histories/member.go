@@ -106,7 +106,7 @@ func (m *member) commits(ctx context.Context, c *client) {
 		var tasks []held
 		some := c.oneIn(3)
 		for p := range m.load.Partitions {
-			if t := m.tasks[p]; t != nil && !t.given && !(some && c.oneIn(2)) {
+			if t := m.tasks[p]; t != nil && !t.given && (!some || !c.oneIn(2)) {
 				tasks = append(tasks, held{p, t.tenure})
 			}
 		}

@@ -167,7 +167,7 @@ func (p *producer) commit(t *testing.T, group, topic, member string, epoch int32
 	}
 	req.Topics = append(req.Topics, in)
 	codes := map[int32]rig.Code{}
-	atCoordinator(t, p.s.bootstrap, group, func(conn *rig.Conn) rig.Code {
+	_ = atCoordinator(t, p.s.bootstrap, group, func(conn *rig.Conn) rig.Code {
 		var first rig.Code
 		for _, part := range asked1[*kmsg.TxnOffsetCommitResponse](t, conn, req, version).Topics[0].Partitions {
 			codes[part.Partition] = rig.Code(part.ErrorCode)
