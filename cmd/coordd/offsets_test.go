@@ -233,7 +233,7 @@ func TestResetGoesBack(t *testing.T) {
 		t.Fatalf("%q %v", content, err)
 	}
 	for _, says := range []string{"partition 1 of topic in ends at 50: that is taken instead of 90", "changed: 1 offset; those of before are in " + names[0],
-		"coordd groups reset-offsets app --from-file " + names[0] + " --execute", "in     0          90         90"} {
+		"coordd groups reset-offsets app --admin ", "/" + names[0] + " --execute", "in     0          90         90"} {
 		if !strings.Contains(stdout, says) {
 			t.Errorf("%q is missing in\n%s", says, stdout)
 		}
@@ -383,7 +383,7 @@ func TestNamesOfExports(t *testing.T) {
 			t.Errorf("%q: %q", group, got)
 		}
 	}
-	if got := backCommand("it's", "a b.csv"); got != `coordd groups reset-offsets 'it'\''s' --from-file 'a b.csv' --execute` {
+	if got := backCommand("it's", "/d/a b.csv", "h:1"); got != `coordd groups reset-offsets 'it'\''s' --admin h:1 --from-file '/d/a b.csv' --execute` {
 		t.Error(got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -112,7 +113,11 @@ func (f *resetFlags) run(c *cobra.Command, group string) error {
 			return err
 		}
 	}
-	return f.print(c.OutOrStdout(), plan, func(t *table) { resetRows(t, plan) })
+	admin := ""
+	if c.Flags().Changed("admin") {
+		admin = c.Flag("admin").Value.String()
+	}
+	return f.print(c.OutOrStdout(), plan, func(t *table) { resetRows(t, plan, backCommand(plan.Group, plan.Exported, admin)) })
 }
 
 // runsBehind says that the app runs in the Kafka behind, where its offsets are; empty where it does not, or that is not known.
@@ -151,7 +156,7 @@ func (f *resetFlags) reset(ctx context.Context, client web.Client, g *web.GroupO
 	return nil
 }
 
-func resetRows(t *table, p *resetPlan) {
+func resetRows(t *table, p *resetPlan, back string) {
 	t.row("GROUP", "STATE", "MEMBERS", "STORE")
 	t.row(p.Group, p.State, p.Members, p.Store)
 	t.row()
@@ -174,7 +179,7 @@ func resetRows(t *table, p *resetPlan) {
 		t.row("nothing was changed: add --execute to change " + plural(changed, "offset"))
 	default:
 		t.row(fmt.Sprintf("changed: %s; those of before are in %s", plural(changed, "offset"), p.Exported))
-		t.row("back:    " + backCommand(p.Group, p.Exported))
+		t.row("back:    " + back)
 	}
 }
 
@@ -185,14 +190,21 @@ func changeText(before, after int64) string {
 	return fmt.Sprintf("%+d", after-before)
 }
 
-func backCommand(group, file string) string {
+// backCommand takes a reset back, from any folder, at the node that was asked where one was named.
+func backCommand(group, file, admin string) string {
+	if whole, err := filepath.Abs(file); err == nil {
+		file = whole
+	}
 	quote := func(s string) string {
-		if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(plainLetters, r) }) {
+		if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(plainLetters+":/", r) }) {
 			return s
 		}
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
-	return "coordd groups reset-offsets " + quote(group) + " --from-file " + quote(file) + " --execute"
+	if admin != "" {
+		admin = " --admin " + quote(admin)
+	}
+	return "coordd groups reset-offsets " + quote(group) + admin + " --from-file " + quote(file) + " --execute"
 }
 
 // refuseReset refuses a flag of reset-offsets.
