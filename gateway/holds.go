@@ -45,7 +45,7 @@ func (w *denial) recent(at time.Time) bool { return at.Sub(w.at) < foreignTTL }
 // at any time: the upstream knows nothing of commits that were acknowledged since.
 func (w *denial) counts(g *Gateway, group string, key int16) bool {
 	switch key {
-	case protocol.KeyOffsetCommit, protocol.KeyTxnOffsetCommit, protocol.KeyOffsetFetch:
+	case protocol.KeyOffsetCommit, protocol.KeyTxnOffsetCommit, protocol.KeyOffsetFetch, protocol.KeyOffsetDelete:
 		leader, ok := g.coords.Leader(g.coords.Shard(group))
 		return !w.logs() && (!ok || w.ok && leader == w.leader)
 	}

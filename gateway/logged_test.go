@@ -127,6 +127,29 @@ func TestAGroupInTheLogIsNotTakenForTheUpstreams(t *testing.T) {
 	}
 }
 
+// The same holds for who deletes offsets: the upstream would say that they are gone.
+func TestOffsetsOfAGroupInTheLogAreDeletedThere(t *testing.T) {
+	w := newWorld(t, worldConfig{nodes: 3, brokers: 1, topics: []string{"in"}})
+	w.logs, w.blind[3] = true, true
+	c := dialPort(t, w.nodes[2].brokerAddr(0))
+	if got := fetched(c, "g", 8); got != -1 {
+		t.Fatal(got)
+	}
+	w.hold("g")
+	req := kmsg.NewPtrOffsetDeleteRequest()
+	req.Group = "g"
+	req.Topics = []kmsg.OffsetDeleteRequestTopic{{Topic: "in", Partitions: []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}}}
+	do[*kmsg.OffsetDeleteResponse](c, req, 0)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, call := range w.calls {
+		if r, ok := call.(*offsets.DeleteRequest); ok && r.GroupID == "g" {
+			return
+		}
+	}
+	t.Error("the shard was not asked")
+}
+
 // Where offsets are kept upstream a connection asks for a group once.
 func TestAnotherGroupIsAskedForOnceWhereOffsetsAreUpstream(t *testing.T) {
 	w := newWorld(t, worldConfig{nodes: 2, brokers: 1, topics: []string{"in"}})
