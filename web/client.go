@@ -72,6 +72,22 @@ func (c Client) get(ctx context.Context, path string, into any) error {
 	return c.do(ctx, http.MethodGet, path, nil, into)
 }
 
+// question is get for what may be refused with a reason, within a time of its own.
+func (c Client) question(ctx context.Context, within time.Duration, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	return refusal(c.do(ctx, http.MethodGet, path, nil, into))
+}
+
+// refusal makes an error a [Refusal] where the node answered.
+func refusal(err error) error {
+	var answered *statusError
+	if errors.As(err, &answered) {
+		return &Refusal{Kind: RefusalKind(answered.status), Text: answered.text}
+	}
+	return err
+}
+
 // do sends a request, with a body of JSON where there is one.
 func (c Client) do(ctx context.Context, method, path string, body []byte, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+path, bytes.NewReader(body))

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -134,15 +133,8 @@ const originTimeout = 30 * time.Second
 
 // Origin asks what the Kafka behind has of a group.
 func (c Client) Origin(ctx context.Context, group string) (GroupOrigin, error) {
-	ctx, cancel := context.WithTimeout(ctx, originTimeout)
-	defer cancel()
 	var o GroupOrigin
-	err := c.do(ctx, http.MethodGet, "/v1/group/origin?id="+url.QueryEscape(group), nil, &o)
-	var answered *statusError
-	if errors.As(err, &answered) {
-		return o, &Refusal{Kind: RefusalKind(answered.status), Text: answered.text}
-	}
-	return o, err
+	return o, c.question(ctx, originTimeout, "/v1/group/origin?id="+url.QueryEscape(group), &o)
 }
 
 // Import takes a group over from the Kafka behind.

@@ -120,12 +120,7 @@ func (c Client) post(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	err = c.do(ctx, http.MethodPost, path, content, into)
-	var answered *statusError
-	if errors.As(err, &answered) {
-		return &Refusal{Kind: RefusalKind(answered.status), Text: answered.text}
-	}
-	return err
+	return refusal(c.do(ctx, http.MethodPost, path, content, into))
 }
 
 // maxChange bounds the body of a change, in bytes.

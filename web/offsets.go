@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -120,19 +119,12 @@ type OffsetsMoved struct {
 
 // Offsets reads the offsets of a group.
 func (c Client) Offsets(ctx context.Context, r OffsetsRequest) (GroupOffsets, error) {
-	ctx, cancel := context.WithTimeout(ctx, offsetsTimeout)
-	defer cancel()
 	query := url.Values{"id": {r.Group}}
 	if r.TimeMs != NoOffset {
 		query.Set("time", strconv.FormatInt(r.TimeMs, 10))
 	}
 	var g GroupOffsets
-	err := c.do(ctx, http.MethodGet, "/v1/group/offsets?"+query.Encode(), nil, &g)
-	var answered *statusError
-	if errors.As(err, &answered) {
-		return g, &Refusal{Kind: RefusalKind(answered.status), Text: answered.text}
-	}
-	return g, err
+	return g, c.question(ctx, offsetsTimeout, "/v1/group/offsets?"+query.Encode(), &g)
 }
 
 // offsetsTimeout bounds the question for offsets as its client sees it: the Kafka behind is asked for the ends of all logs.

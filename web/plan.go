@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -136,19 +135,12 @@ const planTimeout = 30 * time.Second
 
 // Plan asks what a change of a group would move.
 func (c Client) Plan(ctx context.Context, r PlanRequest) (GroupPlan, error) {
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
 	query := url.Values{"id": {r.Group}, "add": {strconv.Itoa(r.Add)}, "tag": r.Tags, "rack": {r.Rack}, "remove": r.Remove, "set": r.Set}
 	if r.Threads != 0 {
 		query.Set("threads", strconv.Itoa(r.Threads))
 	}
 	var p GroupPlan
-	err := c.do(ctx, http.MethodGet, "/v1/group/plan?"+query.Encode(), nil, &p)
-	var answered *statusError
-	if errors.As(err, &answered) {
-		return p, &Refusal{Kind: RefusalKind(answered.status), Text: answered.text}
-	}
-	return p, err
+	return p, c.question(ctx, planTimeout, "/v1/group/plan?"+query.Encode(), &p)
 }
 
 // planParameters are the names of what a plan is asked by.
