@@ -126,8 +126,8 @@ func (n *Node) originOffsets(ctx context.Context, in *originInput) error {
 	if len(partitions) == 0 {
 		return nil
 	}
-	in.end = n.parts.Logs.LogOffsets(ctx, offsets.LogEnd, partitions)
-	in.start = n.parts.Logs.LogOffsets(ctx, offsets.LogStart, partitions)
+	found := n.logOffsets(ctx, partitions, offsets.LogEnd, offsets.LogStart)
+	in.end, in.start = found[0], found[1]
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/coordd/coordd/coordinator"
 	"github.com/coordd/coordd/coordinator/offsets"
@@ -14,11 +13,6 @@ import (
 	"github.com/coordd/coordd/topology"
 	"github.com/coordd/coordd/web"
 )
-
-// Logs tells offsets of partitions' logs: see upstream.Client.LogOffsets.
-type Logs interface {
-	LogOffsets(ctx context.Context, at int64, partitions map[string][]int32) map[offsets.TopicPartition]offsets.LogOffset
-}
 
 // tryAgain says what to do when a shard did not answer a request that changes nothing.
 const tryAgain = "try again"
@@ -209,23 +203,19 @@ func taskOwners(g *fsm.Group) map[topology.Task]*fsm.Member {
 // totalLag sums the lags that are known, -1 for none, and counts the partitions of which it is not. A log without records leaves
 // nothing to read, wherever the app begins; with a topology, what no task reads does not count as unknown.
 func totalLag(list []web.PartitionOffsets, topology bool) (lag int64, unknown int) {
-	known := 0
+	var sum lagSum
 	for i := range list {
 		p := &list[i]
 		switch {
 		case p.Lag >= 0:
-			known++
-			lag += p.Lag
+			sum.add(p.Lag)
 		case p.Start >= 0 && p.Start == p.End:
-			known++
+			sum.add(0)
 		case p.Subtopology != "" || !topology:
-			unknown++
+			sum.unknown++
 		}
 	}
-	if known == 0 {
-		return web.NoOffset, unknown
-	}
-	return lag, unknown
+	return sum.total()
 }
 
 // addLogOffsets asks the upstream for what the logs say, of each partition once.
@@ -245,12 +235,7 @@ func (n *Node) addLogOffsets(ctx context.Context, rows *partitionRows, timeMs in
 	if timeMs != web.NoOffset {
 		ats = append(ats, timeMs)
 	}
-	found := make([]map[offsets.TopicPartition]offsets.LogOffset, len(ats))
-	var wg sync.WaitGroup
-	for i, at := range ats {
-		wg.Go(func() { found[i] = n.parts.Logs.LogOffsets(ctx, at, partitions) })
-	}
-	wg.Wait()
+	found := n.logOffsets(ctx, partitions, ats...)
 	for i := range rows.list {
 		p := &rows.list[i]
 		key := offsets.TopicPartition{Topic: p.Topic, Partition: p.Partition}
@@ -264,8 +249,6 @@ func (n *Node) addLogOffsets(ctx context.Context, rows *partitionRows, timeMs in
 			at := found[2][key].Offset
 			p.AtTime = &at
 		}
-		if p.Committed >= 0 && p.End >= 0 {
-			p.Lag = max(0, p.End-p.Committed)
-		}
+		p.Lag = lagOf(p.Committed, p.End)
 	}
 }

@@ -45,21 +45,16 @@ func originView(in *originInput) web.GroupOrigin {
 
 // originLag sums the lags that are known, -1 for none, and counts the partitions of which it is not.
 func originLag(in *originInput, list []web.OriginOffset) (lag int64, unknown int) {
-	known := 0
-	unknown = len(uncommitted(in))
+	sum := lagSum{unknown: len(uncommitted(in))}
 	for i := range list {
 		switch o := &list[i]; {
 		case o.Lag >= 0:
-			known++
-			lag += o.Lag
+			sum.add(o.Lag)
 		case o.Problem != "" && o.Problem != noPartition:
-			unknown++
+			sum.unknown++
 		}
 	}
-	if known == 0 {
-		return web.NoOffset, unknown
-	}
-	return lag, unknown
+	return sum.total()
 }
 
 // unstable is shown of a partition whose offset an open transaction holds.
@@ -75,11 +70,9 @@ func originOffsets(in *originInput) []web.OriginOffset {
 		for _, p := range t.Partitions {
 			key := offsets.TopicPartition{Topic: t.Name, Partition: p.Partition}
 			o := web.OriginOffset{
-				Topic: t.Name, Partition: p.Partition, Committed: p.Offset, Start: logOffset(in.start, key), End: logOffset(in.end, key), Lag: -1,
+				Topic: t.Name, Partition: p.Partition, Committed: p.Offset, Start: logOffset(in.start, key), End: logOffset(in.end, key),
 			}
-			if o.Committed >= 0 && o.End >= 0 {
-				o.Lag = max(0, o.End-max(o.Committed, o.Start))
-			}
+			o.Lag = lagOf(o.Committed, o.End)
 			o.Problem = offsetProblem(&o, p.Code, in.end[key].Code)
 			list = append(list, o)
 		}
@@ -99,11 +92,11 @@ func offsetProblem(o *web.OriginOffset, fetched, end coordinator.Code) string {
 	case fetched == coordinator.UnstableOffsetCommit:
 		return unstable
 	case fetched != coordinator.None:
-		return fmt.Sprintf("the offset is not told (error %d)", fetched)
+		return "the offset is not told: " + codeText(fetched)
 	case end == coordinator.UnknownTopicOrPartition:
 		return noPartition
 	case end != coordinator.None:
-		return fmt.Sprintf("where its log ends is not told (error %d)", end)
+		return "where its log ends is not told: " + codeText(end)
 	case o.End >= 0 && o.Committed > o.End:
 		return "behind the end of the log: was the topic made anew? The app begins there by its auto.offset.reset"
 	case o.Start >= 0 && o.Committed >= 0 && o.Committed < o.Start:

@@ -131,7 +131,7 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		lag     int64
 	}{
 		"nothing":           {func(*originInput) {}, "", nil, 7},
-		"deleted records":   {func(in *originInput) { in.start[key] = offsets.LogOffset{Offset: 5} }, "before the start of the log", nil, 5},
+		"deleted records":   {func(in *originInput) { in.start[key] = offsets.LogOffset{Offset: 5} }, "before the start of the log", nil, 7},
 		"a topic made anew": {func(in *originInput) { in.end[key] = offsets.LogOffset{Offset: 2} }, "behind the end of the log", nil, 0},
 		"a deleted topic": {func(in *originInput) {
 			in.topics, in.end[key] = sizes{"app-changelog": 2}, offsets.LogOffset{Offset: -1, Code: coordinator.UnknownTopicOrPartition}
@@ -142,9 +142,9 @@ func TestWhatAnAppWillMeet(t *testing.T) {
 		}, "does not exist", []string{"no offset is committed for in[0]"}, -1},
 		"an unknown end": {func(in *originInput) {
 			in.end[key] = offsets.LogOffset{Offset: -1, Code: coordinator.CoordinatorNotAvailable}
-		}, "where its log ends is not told (error 15)", nil, -1},
+		}, "where its log ends is not told: the Kafka cluster behind does not answer", nil, -1},
 		"no offset":        {func(in *originInput) { first(in).Offset = -1 }, "", []string{"no offset is committed for in[0]"}, -1},
-		"an untold offset": {func(in *originInput) { first(in).Offset, first(in).Code = -1, coordinator.UnknownTopicOrPartition }, "the offset is not told (error 3)", nil, -1},
+		"an untold offset": {func(in *originInput) { first(in).Offset, first(in).Code = -1, coordinator.UnknownTopicOrPartition }, "the offset is not told: the partition does not exist", nil, -1},
 		"a larger topic":   {func(in *originInput) { in.topics = sizes{"in": 7, "app-changelog": 7} }, "", []string{"for in[2], in[3], in[4] and 2 more"}, 7},
 		"an unread source": {func(in *originInput) {
 			in.topics = sizes{"in": 2, "more": 1, "app-changelog": 2}

@@ -83,7 +83,7 @@ type OriginOffset struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Committed int64  `json:"committed"`
-	// Start and End are where the partition's log starts and ends, Lag is what is left to read.
+	// Start and End are where the partition's log starts and ends, Lag is how many offsets are left to the end.
 	Start int64 `json:"start"`
 	End   int64 `json:"end"`
 	Lag   int64 `json:"lag"`
