@@ -10,12 +10,6 @@ import (
 	"github.com/coordd/coordd/fsm/record"
 )
 
-// maxHandedBack and maxHandedBackBytes bound one commit upstream, which Kafka takes as one batch of records.
-const (
-	maxHandedBack      = 5000
-	maxHandedBackBytes = offsets.MaxCommitBytes / 4
-)
-
 // handback brings the offsets that a group without members has in the log upstream, where the classic group that takes its
 // id looks for them, and deletes the group. Until then nobody may join or commit. It can be repeated: the offsets in the log
 // count as long as the group is there.
@@ -28,7 +22,7 @@ type handback struct {
 
 func (m *Machine) handBack(c *Call, r *VacateRequest, g *fsm.Group) {
 	world := m.world()
-	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxHandedBack, maxHandedBackBytes)}
+	h := &handback{deletion: deletion{call: c, group: m.groupOf(g.ID)}, request: r, left: offsets.AsCommits(g, &world, maxMoved, maxMovedBytes)}
 	h.group.deleting++
 	switch {
 	case !g.LeftUpstream() && len(h.left) > 0: // from now on there may be, until the group is gone

@@ -28,10 +28,7 @@ func (m *Machine) chooseStore(c *Call, group string, d *streams.Decision) {
 		m.host.Observe(Event{Group: group, Hindered: why})
 		return
 	}
-	d.Records = append(d.Records, record.Record{
-		Key:   record.Key{Type: record.TypeOffsetsStore, Group: strings.Clone(group)},
-		Value: &record.OffsetsStore{Store: record.StoreRaft},
-	})
+	d.Records = append(d.Records, storeRecord(strings.Clone(group), record.OffsetsStore{Store: record.StoreRaft}))
 }
 
 // world is what decisions about offsets in the log see beside the group.

@@ -45,8 +45,12 @@ func (m *Machine) lateMs(group string) int64 {
 	return max(0, m.electedAt+moveAfterMs-m.now)
 }
 
-// maxMoved bounds the offsets of one decision, or of one commit upstream, of a move.
-const maxMoved = 5000
+// maxMoved bounds the offsets of one decision, or of one commit upstream, by which offsets come from one store to the other, and
+// maxMovedBytes such a commit, which Kafka takes as one batch of records.
+const (
+	maxMoved      = 5000
+	maxMovedBytes = offsets.MaxCommitBytes / 4
+)
 
 // moveOffsets begins to move the offsets of a group, once nothing that would change them is under way. Until it is over nobody
 // may join the group or change its offsets; a new leader begins with the old place, which counts until the last step.
@@ -98,7 +102,7 @@ func (m *Machine) moveOffsets(c *Call, r *MoveOffsetsRequest) {
 	case v.from != v.to && v.to == record.StoreRaft:
 		v.fetch(m, nil, v.fetched)
 	case v.from != v.to:
-		v.commits = offsets.AsCommits(g, &v.world, maxMoved, maxHandedBackBytes)
+		v.commits = offsets.AsCommits(g, &v.world, maxMoved, maxMovedBytes)
 		v.left = g.NumOffsets() - partitions(v.commits)
 		v.copied = offsets.Copy{}
 		v.note(m, true, func(m *Machine) { v.drop(m, v.commit) })
